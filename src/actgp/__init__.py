@@ -1,0 +1,67 @@
+"""actgp: activated Gaussian processes. One model that is a neural network and a Gaussian process."""
+
+from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
+from actgp.features import ActivatedFeatures, InducingFeatures, InducingPoints, SpectralMismatchWarning
+from actgp.kernels import (
+    ArcCosine,
+    CustomKernel,
+    MatchedKernel,
+    SpectralKernel,
+    ZonalKernel,
+    ZonalMatern,
+    ZonalRBF,
+)
+from actgp.layers import GPLayer
+from actgp.models import GPR, SGPR, SVGP, Diagnosis, Prediction, diagnose
+from actgp.sphere import (
+    Spectrum,
+    SphericalHarmonics,
+    gegenbauer,
+    normalised_gegenbauer,
+    num_harmonics,
+    spectrum,
+    surface_area,
+    zonal_series,
+)
+from actgp.training import FitResult, fit
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "GELU",
+    "GPR",
+    "SGPR",
+    "SVGP",
+    "ActivatedFeatures",
+    "Activation",
+    "ArcCosine",
+    "CustomActivation",
+    "CustomKernel",
+    "Diagnosis",
+    "FitResult",
+    "GPLayer",
+    "InducingFeatures",
+    "InducingPoints",
+    "MatchedKernel",
+    "Prediction",
+    "ReLU",
+    "Softplus",
+    "SpectralKernel",
+    "SpectralMismatchWarning",
+    "Spectrum",
+    "SphericalHarmonics",
+    "Swish",
+    "Tanh",
+    "ZonalKernel",
+    "ZonalMatern",
+    "ZonalRBF",
+    "activation",
+    "diagnose",
+    "fit",
+    "gegenbauer",
+    "normalised_gegenbauer",
+    "num_harmonics",
+    "spectrum",
+    "surface_area",
+    "zonal_series",
+]

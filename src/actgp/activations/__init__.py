@@ -1,0 +1,44 @@
+"""Activations of networks, as shape functions on the sphere."""
+
+from actgp import checks
+from actgp.activations.base import Activation
+from actgp.activations.custom import CustomActivation
+from actgp.activations.gelu import GELU
+from actgp.activations.relu import ReLU
+from actgp.activations.sharp import SharpActivation
+from actgp.activations.softplus import Softplus
+from actgp.activations.swish import Swish
+from actgp.activations.tanh import Tanh
+
+__all__ = [
+    "GELU",
+    "Activation",
+    "CustomActivation",
+    "ReLU",
+    "SharpActivation",
+    "Softplus",
+    "Swish",
+    "Tanh",
+    "activation",
+]
+
+_NAMES: dict[str, type[Activation]] = {
+    "relu": ReLU,
+    "softplus": Softplus,
+    "swish": Swish,
+    "silu": Swish,
+    "gelu": GELU,
+    "tanh": Tanh,
+}
+
+
+def activation(name: str | Activation) -> Activation:
+    """The activation of a name (`relu`, `softplus`, `swish` or `silu`, `gelu`, `tanh`); activations pass through."""
+    if isinstance(name, Activation):
+        return name
+    if not isinstance(name, str):
+        raise TypeError(
+            f"activation must be a name or an actgp activation, got {type(name).__name__}; "
+            f"pass one of {sorted(_NAMES)}, or wrap a function in actgp.CustomActivation"
+        )
+    return _NAMES[checks.choice(name.lower(), "activation", _NAMES)]()

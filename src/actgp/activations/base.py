@@ -1,0 +1,22 @@
+"""What an activation is: a function σ of t ∈ [−1, 1], and its energies on every sphere."""
+
+from abc import ABC, abstractmethod
+
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+
+class Activation(nn.Module, ABC):
+    """A shape function of a network, σ(t) = Σ_n a_n P_n(t).
+
+    On data it acts as g(x) = r σ(ŵ · x̂): with r the radius of the lifted input this is, for ReLU exactly and for
+    the others closely, the activation of a hidden unit.
+    """
+
+    @abstractmethod
+    def forward(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """σ(t)."""
+
+    @abstractmethod
+    def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
+        """a_n = σ_n N_n for n < Ñ; differentiable where the activation has learnable parameters."""

@@ -1,0 +1,22 @@
+"""ReLU, σ(t) = max(0, t)."""
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from actgp.activations.base import Activation
+from actgp.sphere.rectified import rectified_power_energies
+
+
+class ReLU(Activation):
+    """σ(t) = max(0, t), with closed-form energies.
+
+    Its RKHS norm under the arc-cosine kernel grows without bound with the truncation (paper, section 4.3); prefer
+    `Softplus` unless the exact ReLU is what you want.
+    """
+
+    def forward(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        return torch.relu(t)
+
+    def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
+        return torch.tensor(rectified_power_energies(1, dimension, num_levels), dtype=torch.float64)

@@ -1,0 +1,23 @@
+"""Tanh, σ(t) = tanh(β t) / β."""
+
+import mpmath
+import torch
+from torch import Tensor
+
+from actgp.activations.sharp import SharpActivation
+
+
+class Tanh(SharpActivation):
+    """σ(t) = tanh(β t) / β.
+
+    An odd function: its levels are 1, 3, 5, …, of which the arc-cosine kernel has only the first. Use it with a
+    kernel that has the odd levels, such as `ZonalMatern` or `MatchedKernel`.
+    """
+
+    @staticmethod
+    def unit(x: Tensor) -> Tensor:
+        return torch.tanh(x)
+
+    @staticmethod
+    def exact_unit(x: mpmath.mpf) -> mpmath.mpf:
+        return mpmath.tanh(x)

@@ -1,0 +1,90 @@
+"""Checks at the public border: each error says what was expected, what came, and what to do."""
+
+import operator
+from collections.abc import Iterable
+from typing import SupportsIndex, TypeVar
+
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+
+def integer(value: SupportsIndex, name: str, *, minimum: int) -> int:
+    """Returns `value` as an int that is at least `minimum`."""
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, got {value!r}; pass a number such as {minimum}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name} must be an integer, got {value!r} of type {type(value).__name__}; "
+            f"pass a whole number such as {minimum}"
+        ) from None
+    if number < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {number}; raise it to {minimum} or more")
+    return number
+
+
+def positive(value: float, name: str) -> float:
+    """Returns `value` as a finite float above zero."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} must be a number, got {value!r} of type {type(value).__name__}; pass e.g. 1.0"
+        ) from None
+    if not 0.0 < number < float("inf"):
+        raise ValueError(f"{name} must be positive and finite, got {number}; pass e.g. 1.0")
+    return number
+
+
+def choice(value: T, name: str, options: Iterable[T]) -> T:
+    """Returns `value` if it is one of `options`."""
+    known = list(options)
+    if value not in known:
+        raise ValueError(f"{name} must be one of {known}, got {value!r}; choose one of those")
+    return value
+
+
+def tensor(value: Tensor, name: str) -> Tensor:
+    """Returns `value` if it is a floating-point tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{name} must be a torch.Tensor, got {type(value).__name__}; convert it with torch.as_tensor({name})"
+        )
+    if value.dtype not in (torch.float32, torch.float64):
+        raise TypeError(
+            f"{name} must be float32 or float64, got {value.dtype}; convert it with {name}.float() or {name}.double()"
+        )
+    return value
+
+
+def finite(value: Tensor, name: str) -> Tensor:
+    """Returns `value` if it holds neither NaN nor infinity."""
+    bad = ~torch.isfinite(value)
+    if bad.any():
+        where = tuple(int(i) for i in bad.nonzero()[0])
+        raise ValueError(
+            f"{name} must be finite, got {int(bad.sum())} NaN or infinite values, the first at {where}; "
+            "drop or impute those rows"
+        )
+    return value
+
+
+def inputs(X: Tensor, input_dim: int, name: str = "X") -> Tensor:
+    """Returns `X` if it is a finite floating-point matrix of at least one row and `input_dim` columns."""
+    tensor(X, name)
+    if X.ndim != 2:
+        raise ValueError(
+            f"{name} must have shape [N, {input_dim}], got {list(X.shape)}; "
+            "for a single column use X[:, None], for a single row X[None, :]"
+        )
+    if X.shape[0] == 0:
+        raise ValueError(f"{name} must have at least one row, got shape {list(X.shape)}; pass some data")
+    if X.shape[1] != input_dim:
+        raise ValueError(
+            f"{name} must have {input_dim} columns, got {X.shape[1]}; "
+            f"select those columns, or build the kernel with input_dim={X.shape[1]}"
+        )
+    return finite(X, name)

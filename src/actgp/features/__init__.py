@@ -1,0 +1,15 @@
+"""Inducing features: what u is, and its covariances with itself and with f."""
+
+from actgp.features.activated import ActivatedFeatures
+from actgp.features.base import InducingFeatures
+from actgp.features.match import SpectralMatch, SpectralMismatchWarning, spectral_match
+from actgp.features.points import InducingPoints
+
+__all__ = [
+    "ActivatedFeatures",
+    "InducingFeatures",
+    "InducingPoints",
+    "SpectralMatch",
+    "SpectralMismatchWarning",
+    "spectral_match",
+]

@@ -1,0 +1,117 @@
+"""Activated inducing variables, u_m = ⟨f, g_m⟩ with g_m(x) = r σ̃(ŵ_m · x̂): the paper's section 4.
+
+    Kuf[m, i]  = r_i Σ_n a_n P_n(ŵ_m · x̂_i)            the hidden activations (eq. 12)
+    Kuu[m, m'] = (1/v) Σ_n c_n P_n(ŵ_m · ŵ_m')          c_n = a_n² / k_n     (eq. 11)
+
+with n < Ñ and the same levels in both, which makes Kfu Kuu⁻¹ Kuf ≤ Kff for every truncation.
+"""
+
+import torch
+from gpytorch.kernels import Kernel
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+from actgp import checks
+from actgp.activations import Activation
+from actgp.activations import activation as activation_of
+from actgp.features.base import InducingFeatures
+from actgp.features.match import SpectralMatch, spectral_match
+from actgp.kernels import ZonalKernel
+from actgp.sphere import zonal_series
+
+LARGEST_ENERGY = 1e30  # beyond it a float32 model would overflow
+
+
+class ActivatedFeatures(InducingFeatures):
+    """Inducing variables whose covariance with f is a layer of hidden units.
+
+    Args:
+        input_dim: D, the number of inputs.
+        num_inducing: M, the number of inducing variables, which is the number of hidden units.
+        activation: An actgp activation, or its name.
+        num_levels: Ñ, the number of levels of the activation that are kept.
+        generator: Draws the initial directions, uniform on the sphere.
+
+    Attributes:
+        weights: W, [M, d], learnable: the pre-activation weights, bias last. Only their directions matter.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        num_inducing: int,
+        activation: str | Activation = "softplus",
+        num_levels: int = 20,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self._input_dim = checks.integer(input_dim, "input_dim", minimum=1)
+        M = checks.integer(num_inducing, "num_inducing", minimum=1)
+        self.num_levels = checks.integer(num_levels, "num_levels", minimum=1)
+        self.activation = activation_of(activation)
+        self.weights = nn.Parameter(nn.functional.normalize(torch.randn(M, self.dimension, generator=generator)))
+        largest = self.activation.energies(self.dimension, self.num_levels).abs().max().item()
+        if largest > LARGEST_ENERGY:
+            raise ValueError(
+                f"the activation's energies must stay below {LARGEST_ENERGY:.0e}, got {largest:.2g} with {self.num_levels} "
+                f"levels in dimension {self.dimension}; lower num_levels, or take a smoother activation"
+            )
+
+    @property
+    def num_inducing(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def input_dim(self) -> int:
+        return self._input_dim
+
+    @property
+    def dimension(self) -> int:
+        """D = D + 1."""
+        return self._input_dim + 1
+
+    @property
+    def directions(self) -> Float[Tensor, "M d"]:
+        """ŵ_m = w_m / ‖w_m‖."""
+        return nn.functional.normalize(self.weights, dim=-1)
+
+    def match(self, kernel: Kernel) -> SpectralMatch:
+        """The kernel's and the activation's spectra side by side."""
+        return spectral_match(self._zonal(kernel), self.activation, self.dimension, self.num_levels)
+
+    def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
+        zonal = self._zonal(kernel)
+        directions = nn.functional.normalize(self.weights.double(), dim=-1)
+        t = directions @ directions.T  # [M, M]
+        return zonal_series(t, self.match(kernel).norms, self.dimension) / zonal.variance.double()
+
+    def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
+        checks.inputs(X, self.input_dim)
+        radius, direction = self._zonal(kernel).polar(X)  # [N], [N, d]
+        t = self.directions.to(X) @ direction.T  # [M, N]
+        return radius * zonal_series(t, self.match(kernel).shared, self.dimension)
+
+    def complaints(self, kernel: Kernel) -> list[str]:
+        return self.match(kernel).complaints()
+
+    def _zonal(self, kernel: Kernel) -> ZonalKernel:
+        if not isinstance(kernel, ZonalKernel):
+            raise TypeError(
+                f"activated features need a zonal kernel, got {type(kernel).__name__}; use actgp.ArcCosine or another "
+                "actgp kernel, or InducingPoints, which take any kernel"
+            )
+        if kernel.input_dim != self.input_dim:
+            raise ValueError(
+                f"kernel and features must have the same input_dim, got {kernel.input_dim} and {self.input_dim}; "
+                "build both with the number of columns of X"
+            )
+        if kernel.batch_shape:
+            raise ValueError(
+                f"activated features need a kernel without batch_shape, got {list(kernel.batch_shape)}; "
+                "build one layer for each element"
+            )
+        return kernel
+
+    def extra_repr(self) -> str:
+        return f"input_dim={self.input_dim}, num_inducing={self.num_inducing}, num_levels={self.num_levels}"

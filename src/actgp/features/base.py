@@ -1,0 +1,33 @@
+"""What inducing features are: variables u that summarise a GP, given by their covariances."""
+
+from abc import ABC, abstractmethod
+
+from gpytorch.kernels import Kernel
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+
+class InducingFeatures(nn.Module, ABC):
+    """Inducing variables u_1, …, u_M of a GP with a given kernel."""
+
+    @property
+    @abstractmethod
+    def num_inducing(self) -> int:
+        """M."""
+
+    @property
+    @abstractmethod
+    def input_dim(self) -> int:
+        """D."""
+
+    @abstractmethod
+    def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
+        """Cov(u_m, u_m'). In float64 in every model: it is ill-conditioned, and only M × M."""
+
+    @abstractmethod
+    def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
+        """Cov(u_m, f(x_i)), in the precision of X."""
+
+    @abstractmethod
+    def complaints(self, kernel: Kernel) -> list[str]:
+        """What is lost when these features summarise a GP with this kernel, each with its remedy."""

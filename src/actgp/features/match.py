@@ -1,0 +1,94 @@
+"""How well an activation's spectrum fits a kernel's.
+
+The inducing variable u = ⟨f, g⟩ exists where g is in the kernel's RKHS, ‖g‖² = Σ_n c_n with c_n = a_n² / k_n. Three
+things can go wrong (paper, section 4.3):
+
+* the activation has energy on levels where the kernel has none: those levels are dropped from g;
+* the kernel has energy on levels where the activation has none: that prior variance is never explained;
+* the norm grows with the truncation: the larger it is, the less each inducing variable explains.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from actgp.sphere import Zonal
+
+LOST_WARNING = 0.01
+MISSING_WARNING = 0.02
+UPPER_NORM_WARNING = 0.25
+LEVELS_TO_JUDGE_NORM = 8
+
+
+class SpectralMismatchWarning(UserWarning):
+    """An activation whose spectrum does not fit its kernel's."""
+
+
+@dataclass(frozen=True)
+class SpectralMatch:
+    """The spectra of a kernel and an activation side by side.
+
+    Attributes:
+        kernel_energies: k_n, for n < Ñ.
+        activation_energies: a_n, for n < Ñ.
+    """
+
+    kernel_energies: Float64[Tensor, " L"]
+    activation_energies: Float64[Tensor, " L"]
+
+    @property
+    def shared(self) -> Float64[Tensor, " L"]:
+        """a_n where the kernel has level n, else zero: what the features use."""
+        return torch.where(self.kernel_energies > 0, self.activation_energies, 0.0)
+
+    @property
+    def norms(self) -> Float64[Tensor, " L"]:
+        """c_n = a_n² / k_n, whose sum is the squared RKHS norm of a feature at v = 1."""
+        k = torch.where(self.kernel_energies > 0, self.kernel_energies, 1.0)
+        return self.shared**2 / k
+
+    @property
+    def lost(self) -> float:
+        """The fraction of Σ |a_n| on levels which the kernel does not have."""
+        a = self.activation_energies.detach().abs()
+        return 1 - (self.shared.detach().abs().sum() / a.sum()).item()
+
+    @property
+    def missing(self) -> float:
+        """The fraction of prior variance on levels which the activation does not have, or beyond the truncation."""
+        return 1 - self.kernel_energies.detach()[self.shared.detach() != 0].sum().item()
+
+    @property
+    def upper_norm(self) -> float:
+        """The fraction of the squared norm on the upper half of the levels; near zero where the norm converges."""
+        c = self.norms.detach()
+        total = c.sum().item()
+        return c[len(c) // 2 :].sum().item() / total if total > 0 else 0.0
+
+    def complaints(self) -> list[str]:
+        """What is lost, each with its remedy; empty for spectra that fit."""
+        found = []
+        if self.lost > LOST_WARNING:
+            found.append(
+                f"{self.lost:.1%} of the activation lies on levels that the kernel does not have, and is dropped; "
+                "use MatchedKernel with this activation, or an activation whose levels the kernel has"
+            )
+        if self.missing > MISSING_WARNING:
+            found.append(
+                f"{self.missing:.1%} of the prior variance lies on levels that the activation does not have, and stays "
+                "unexplained however many inducing variables there are; use MatchedKernel with this activation"
+            )
+        if len(self.norms) >= LEVELS_TO_JUDGE_NORM and self.upper_norm > UPPER_NORM_WARNING:
+            found.append(
+                f"the features' RKHS norm has not converged: {self.upper_norm:.0%} of its square lies on the upper half "
+                "of the levels, so that a finer truncation explains less; use a smoother activation (Softplus, or a "
+                "smaller beta), fewer levels, or MatchedKernel"
+            )
+        return found
+
+
+def spectral_match(kernel: Zonal, activation: Zonal, dimension: int, num_levels: int) -> SpectralMatch:
+    """Compares the first levels of a kernel and an activation."""
+    return SpectralMatch(kernel.energies(dimension, num_levels), activation.energies(dimension, num_levels))

@@ -1,0 +1,45 @@
+"""Classic inducing points, u_m = f(z_m)."""
+
+from gpytorch.kernels import Kernel
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+from actgp import checks
+from actgp.features.base import InducingFeatures
+
+
+class InducingPoints(InducingFeatures):
+    """u_m = f(z_m): Kuu = k(Z, Z), Kuf = k(Z, X), for any gpytorch kernel.
+
+    Args:
+        locations: Z, [M, D]; a learnable parameter.
+    """
+
+    def __init__(self, locations: Float[Tensor, "M D"]) -> None:
+        super().__init__()
+        checks.tensor(locations, "locations")
+        checks.inputs(locations, locations.shape[-1] if locations.ndim else 0, "locations")
+        self.locations = nn.Parameter(locations.detach().clone())
+
+    @property
+    def num_inducing(self) -> int:
+        return self.locations.shape[0]
+
+    @property
+    def input_dim(self) -> int:
+        return self.locations.shape[1]
+
+    def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
+        Kuu: Tensor = kernel(self.locations.double()).to_dense()
+        return Kuu
+
+    def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
+        checks.inputs(X, self.input_dim)
+        Kuf: Tensor = kernel(self.locations.to(X), X).to_dense()
+        return Kuf
+
+    def complaints(self, kernel: Kernel) -> list[str]:
+        return []
+
+    def extra_repr(self) -> str:
+        return f"num_inducing={self.num_inducing}, input_dim={self.input_dim}"

@@ -1,0 +1,68 @@
+"""The arc-cosine kernel (Cho and Saul, 2009), of infinitely wide layers of rectified powers t₊^p.
+
+With θ = arccos t:
+
+    order 0   s(t) = 1 − θ/π
+    order 1   s(t) = (sin θ + (π−θ) cos θ) / π                          (the paper, eq. 5)
+    order 2   s(t) = (3 sin θ cos θ + (π−θ)(1 + 2 cos² θ)) / (3π)
+
+s is the covariance of σ_p(w·x̂) over random w, so its eigenvalues are λ_n = σ_n² / ‖σ_p‖², with σ_n those of t₊^p.
+For p = 1 this reads λ_n = 2d σ_n², for every d, odd or even.
+"""
+
+from math import pi
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from actgp import checks
+from actgp.kernels.zonal import ZonalKernel
+from actgp.sphere import num_harmonics, with_derivative
+from actgp.sphere.rectified import rectified_power_energies
+
+
+class ArcCosine(ZonalKernel):
+    """k(x, x') = v r r' s(t) with the arc-cosine shape of an order, 1 as in the paper by default.
+
+    Args:
+        input_dim: D, the number of inputs.
+        order: 0, 1 or 2: the power p of the rectifier. It changes the shape only; the radius stays linear.
+        batch_shape: gpytorch's batch shape.
+    """
+
+    def __init__(self, input_dim: int, order: int = 1, *, batch_shape: torch.Size | None = None) -> None:
+        super().__init__(input_dim, batch_shape=batch_shape)
+        self.order = checks.choice(order, "order", (0, 1, 2))
+
+    def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        return _shape(t, self.order)
+
+    def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
+        d, p = dimension, self.order
+        a = rectified_power_energies(p, d, num_levels)
+        norm2 = (1 / 2, 1 / (2 * d), 3 / (2 * d * (d + 2)))[p]  # ‖t₊^p‖² = E[t^(2p)] / 2 on the sphere
+        # k_n = N_n λ_n = N_n σ_n² / ‖σ_p‖² = a_n² / (N_n ‖σ_p‖²)
+        k = [a_n * (a_n * (1 / num_harmonics(n, d))) / norm2 for n, a_n in enumerate(a)]
+        return torch.tensor(k, dtype=torch.float64)
+
+
+def _shape(t: Tensor, order: int) -> Tensor:
+    if order == 0:
+        return with_derivative(t, lambda t: 1 - torch.arccos(t) / pi, lambda t: 1 / (pi * _sine(t)))
+    if order == 1:
+        return with_derivative(t, _order_one, lambda t: _shape(t, 0))  # s_1' = s_0
+    return with_derivative(t, _order_two, lambda t: 4 / 3 * _shape(t, 1))  # s_2' = (4/3) s_1
+
+
+def _order_one(t: Tensor) -> Tensor:
+    return (_sine(t) + (pi - torch.arccos(t)) * t) / pi
+
+
+def _order_two(t: Tensor) -> Tensor:
+    return (3 * _sine(t) * t + (pi - torch.arccos(t)) * (1 + 2 * t**2)) / (3 * pi)
+
+
+def _sine(t: Tensor) -> Tensor:
+    """√(1−t²), kept above zero: it divides the second derivative, which the kernel meets only times zero there."""
+    return ((1 - t) * (1 + t)).clamp_min(torch.finfo(t.dtype).tiny).sqrt()

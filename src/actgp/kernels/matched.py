@@ -1,0 +1,49 @@
+"""The kernel matched to an activation: k_n ∝ |a_n|.
+
+Then c_n = a_n² / k_n ∝ |a_n|: the activation's levels are the kernel's, its norm is finite at every truncation, and no
+prior variance sits on levels which the activation does not have.
+"""
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from actgp import checks
+from actgp.activations import Activation
+from actgp.activations import activation as activation_of
+from actgp.kernels.spectral import given_energies
+from actgp.kernels.zonal import ZonalKernel
+from actgp.sphere import zonal_series
+
+
+class MatchedKernel(ZonalKernel):
+    """k(x, x') = v r r' Σ_{n<Ñ} k_n P_n(t) with k_n = |a_n| / Σ |a_n|.
+
+    Args:
+        input_dim: D, the number of inputs.
+        activation: The activation, or its name. If its sharpness is learnable, the kernel follows it.
+        num_levels: Ñ, as many as the features that are to use the kernel.
+        batch_shape: gpytorch's batch shape.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        activation: str | Activation = "softplus",
+        num_levels: int = 20,
+        *,
+        batch_shape: torch.Size | None = None,
+    ) -> None:
+        super().__init__(input_dim, batch_shape=batch_shape)
+        self.activation = activation_of(activation)
+        self.num_levels = checks.integer(num_levels, "num_levels", minimum=1)
+
+    def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        return zonal_series(t, self._matched(), self.dimension)
+
+    def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
+        return given_energies(self._matched(), self.dimension, dimension, num_levels)
+
+    def _matched(self) -> Float64[Tensor, " K"]:
+        a = self.activation.energies(self.dimension, self.num_levels).abs()
+        return a / a.sum()

@@ -1,0 +1,110 @@
+"""Zonal kernels, k(x, x') = v r r' s(x̂ · x̂'), as gpytorch kernels.
+
+x̃ = [x / ℓ, 1], r = ‖x̃‖, x̂ = x̃ / r. On the sphere the shape s has the Mercer series Σ_n k_n P_n(t) with energies
+k_n ≥ 0; the radius is linear, as in the paper (eq. 5), whatever the shape.
+"""
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from gpytorch.constraints import Positive
+from gpytorch.kernels import Kernel
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+from actgp import checks
+from actgp.sphere import Polar, lift, project
+
+
+class ZonalKernel(Kernel):
+    """A kernel on R^D with ARD lengthscales ℓ, a variance v and a shape function s on [−1, 1].
+
+    Args:
+        input_dim: D, the number of inputs; the sphere lives in R^d with d = D + 1.
+        batch_shape: gpytorch's batch shape: one set of lengthscales and one variance for each element.
+    """
+
+    has_lengthscale = True
+    is_stationary = False  # gpytorch takes any kernel with a lengthscale for stationary
+
+    def __init__(self, input_dim: int, *, batch_shape: torch.Size | None = None) -> None:
+        input_dim = checks.integer(input_dim, "input_dim", minimum=1)
+        batch_shape = torch.Size([]) if batch_shape is None else torch.Size(batch_shape)
+        super().__init__(ard_num_dims=input_dim, batch_shape=batch_shape)
+        self.input_dim = input_dim
+        self.register_parameter("raw_variance", nn.Parameter(torch.zeros(batch_shape)))
+        self.register_constraint("raw_variance", Positive())
+        self.initialize(lengthscale=1.0, variance=1.0)
+
+    @abstractmethod
+    def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """s(t), with s(1) = 1."""
+
+    @abstractmethod
+    def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
+        """k_n = λ_n N_n of the shape function, for n < Ñ, on the sphere of any dimension."""
+
+    @property
+    def dimension(self) -> int:
+        """d, the dimension of the space that holds the sphere: inputs and bias."""
+        return self.input_dim + 1
+
+    @property
+    def variance(self) -> Float[Tensor, "*batch"]:
+        """v, the kernel's value at r = r' = 1, x̂ = x̂'."""
+        variance: Tensor = self.raw_variance_constraint.transform(self.raw_variance)
+        return variance
+
+    @variance.setter
+    def variance(self, value: float | Tensor) -> None:
+        value = torch.as_tensor(value).to(self.raw_variance)
+        self.initialize(raw_variance=self.raw_variance_constraint.inverse_transform(value))
+
+    def polar(self, X: Float[Tensor, "*batch N D"]) -> Polar:
+        """Inputs as points of the sphere: radius r and direction x̂ of [x / ℓ, 1]."""
+        return project(lift(X / self.lengthscale))
+
+    def diagonal(self, radius: Float[Tensor, "*batch N"]) -> Float[Tensor, "*batch N"]:
+        """k(x, x) = v r², since s(1) = 1."""
+        return self.variance.unsqueeze(-1) * radius**2
+
+    def forward(
+        self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False, **params: Any
+    ) -> Tensor:
+        """Gpytorch's entry point: the matrix [*batch, N, M], or the vector [*batch, N] of k(x1_i, x2_i)."""
+        if last_dim_is_batch:
+            raise ValueError("last_dim_is_batch must be False, got True; use one kernel with batch_shape instead")
+        same = x1 is x2 or torch.equal(x1, x2)
+        r1, direction1 = self.polar(x1)
+        r2, direction2 = (r1, direction1) if same else self.polar(x2)
+        if diag:
+            if same:
+                return self.diagonal(r1)
+            t = _exactly((direction1 * direction2).sum(-1), None)  # [N]
+            return self.variance.unsqueeze(-1) * r1 * r2 * self.shape(t)
+        t = direction1 @ direction2.mT  # [N, M]
+        t = _exactly(t, torch.eye(t.shape[-1], dtype=torch.bool, device=t.device) if same else None)
+        radii = r1.unsqueeze(-1) * r2.unsqueeze(-2)  # [N, M]
+        return self.variance[..., None, None] * radii * self.shape(t)
+
+    def __call__(self, x1: Tensor, x2: Tensor | None = None, *args: Any, **kwargs: Any) -> Any:
+        for x in (x1,) if x2 is None else (x1, x2):
+            checks.tensor(x, "x")
+            if self.active_dims is None and x.shape[-1] != self.input_dim and not (x.ndim == 1 and self.input_dim == 1):
+                raise ValueError(
+                    f"x must have shape [..., N, {self.input_dim}], got {list(x.shape)}; select "
+                    f"{self.input_dim} columns, or build the kernel with input_dim={x.shape[-1]}"
+                )
+        return super().__call__(x1, x2, *args, **kwargs)
+
+
+def _exactly(t: Tensor, ones: Tensor | None) -> Tensor:
+    """t, put into [−1, 1] and to 1 where points coincide, without touching its gradient.
+
+    Round-off may carry a product of unit vectors past 1; clamp() would also cut the gradient there.
+    """
+    exact = t.detach().clamp(-1.0, 1.0)
+    if ones is not None:
+        exact = exact.masked_fill(ones, 1.0)
+    return t + (exact - t.detach())

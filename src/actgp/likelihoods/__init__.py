@@ -1,0 +1,6 @@
+"""Likelihoods are gpytorch's; here are the expectations under them that a GP needs."""
+
+from actgp.likelihoods.expectation import conditional, conditional_log_prob, expected_log_prob, sample_latent
+from actgp.likelihoods.targets import targets
+
+__all__ = ["conditional", "conditional_log_prob", "expected_log_prob", "sample_latent", "targets"]

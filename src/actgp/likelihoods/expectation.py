@@ -1,0 +1,72 @@
+"""E_q(f)[log p(y | f)] for any gpytorch likelihood and Gaussian marginals q(f)."""
+
+from math import log, pi
+
+import torch
+from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikelihood
+from gpytorch.likelihoods.likelihood import _OneDimensionalLikelihood
+from jaxtyping import Float
+from torch import Tensor
+from torch.distributions import Distribution, Normal
+
+NUM_SAMPLES = 32
+
+
+def expected_log_prob(
+    likelihood: Likelihood,
+    y: Tensor,
+    mean: Float[Tensor, "N P"],
+    variance: Float[Tensor, "N P"],
+    *,
+    generator: torch.Generator | None = None,
+) -> Float[Tensor, " N"]:
+    """E[log p(y_i | f_i)], f_i ~ N(mean_i, diag variance_i).
+
+    In closed form for Gaussian noise, by Gauss–Hermite quadrature for likelihoods of one latent function, by sampling
+    (reparametrised, with `generator`) for the others.
+
+    Args:
+        likelihood: Any gpytorch likelihood.
+        y: As `targets` gives it: [N, P] values, or [N] labels.
+        mean: Means of q(f).
+        variance: Variances of q(f).
+        generator: Source of randomness where sampling is needed.
+    """
+    if isinstance(likelihood, GaussianLikelihood):
+        noise = likelihood.noise
+        # E[−½ log 2πσ² − (y−f)²/2σ²] = −½ (log 2πσ² + ((y−μ)² + s²)/σ²)
+        return -0.5 * (log(2 * pi) + noise.log() + ((y - mean).square() + variance) / noise).sum(-1)
+    if isinstance(likelihood, _OneDimensionalLikelihood):
+        log_probs: Tensor = likelihood.expected_log_prob(y, Normal(mean, variance.sqrt()))  # [N, P]
+        return log_probs.sum(-1)
+    f = sample_latent(mean, variance, NUM_SAMPLES, generator)  # [S, N, P]
+    return conditional_log_prob(likelihood, f, y).mean(0)
+
+
+def sample_latent(
+    mean: Float[Tensor, "*batch N P"],
+    variance: Float[Tensor, "*batch N P"],
+    num_samples: int,
+    generator: torch.Generator | None,
+) -> Float[Tensor, "S *batch N P"]:
+    """Reparametrised draws from independent Gaussians."""
+    noise = torch.randn(num_samples, *mean.shape, dtype=mean.dtype, device=mean.device, generator=generator)
+    return mean + variance.sqrt() * noise
+
+
+def conditional(likelihood: Likelihood, f: Float[Tensor, "*batch N P"]) -> Distribution:
+    """p(y | f), with batch shape [*batch, N] for labels and [*batch, N, P] for values."""
+    if isinstance(likelihood, SoftmaxLikelihood):
+        # gpytorch takes [.., C, C] for its old transposed layout; a row at a time cannot be mistaken.
+        rows = likelihood(f.unsqueeze(-2))  # [.., N, 1, C]
+        return torch.distributions.Categorical(logits=rows.logits.squeeze(-2))
+    distribution: Distribution = likelihood(f)
+    return distribution
+
+
+def conditional_log_prob(
+    likelihood: Likelihood, f: Float[Tensor, "*batch N P"], y: Tensor
+) -> Float[Tensor, "*batch N"]:
+    """Log p(y_i | f_i), summed over outputs."""
+    log_probs: Tensor = conditional(likelihood, f).log_prob(y)
+    return log_probs.sum(-1) if y.ndim == 2 else log_probs

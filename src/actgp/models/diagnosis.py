@@ -1,0 +1,105 @@
+"""What a model's features lose: unexplained prior variance, conditioning, truncation, spectra that do not fit."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from actgp import checks
+from actgp.features import ActivatedFeatures, SpectralMatch
+from actgp.layers import solve_whitened
+from actgp.models.sgpr import SGPR
+from actgp.models.svgp import SVGP
+from actgp.sphere import zonal_series
+
+UNEXPLAINED_WARNING = 0.1
+TRUNCATION_GRID = 2_001
+
+
+@dataclass(frozen=True)
+class LayerDiagnosis:
+    """One layer, on given inputs.
+
+    Attributes:
+        unexplained: The mean fraction of k(x, x) that no q(u) can explain, Σ (k − Σ A²) / k / N.
+        condition: The condition number of Kuu with its jitter.
+        jitter: What was added to the diagonal of Kuu for its Cholesky decomposition.
+        truncation_error: max |σ − σ̃| / max |σ| over [−1, 1]; None for inducing points.
+        norm: ‖g‖ of a feature in the RKHS at v = 1; None for inducing points.
+        match: The spectra side by side; None for inducing points.
+        advice: What is amiss, each with its remedy.
+    """
+
+    unexplained: float
+    condition: float
+    jitter: float
+    truncation_error: float | None
+    norm: float | None
+    match: SpectralMatch | None
+    advice: tuple[str, ...]
+
+    def __str__(self) -> str:
+        rows = [
+            ("prior variance unexplained", f"{self.unexplained:.2%}"),
+            ("condition number of Kuu", f"{self.condition:.1e}"),
+            ("jitter", f"{self.jitter:.1e}"),
+        ]
+        if self.match is not None and self.norm is not None and self.truncation_error is not None:
+            rows += [
+                ("activation lost: levels the kernel lacks", f"{self.match.lost:.2%}"),
+                ("prior missing: levels the activation lacks", f"{self.match.missing:.2%}"),
+                ("truncation error of the activation", f"{self.truncation_error:.2%}"),
+                ("RKHS norm of a feature", f"{self.norm:.3g}"),
+                ("... share of its square on the upper levels", f"{self.match.upper_norm:.2%}"),
+            ]
+        lines = [f"{name:<46}{value:>10}" for name, value in rows]
+        return "\n".join([*lines, *(f"! {text}" for text in self.advice)])
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A model's layers, in order."""
+
+    layers: tuple[LayerDiagnosis, ...]
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"layer {i}\n{layer}" for i, layer in enumerate(self.layers, start=1))
+
+
+@torch.no_grad()
+def diagnose(model: SGPR | SVGP, X: Float[Tensor, "N D"]) -> Diagnosis:
+    """Says, per layer, what part of the prior its features leave unexplained at X, and why.
+
+    Example:
+        >>> import actgp, gpytorch, torch
+        >>> features = actgp.ActivatedFeatures(input_dim=2, num_inducing=50)
+        >>> model = actgp.SVGP(actgp.ArcCosine(2), features, gpytorch.likelihoods.GaussianLikelihood())
+        >>> print(actgp.diagnose(model, torch.randn(100, 2)))  # doctest: +SKIP
+    """
+    if not isinstance(model, SGPR | SVGP):
+        raise TypeError(f"model must have inducing features, got {type(model).__name__}; pass an SGPR or an SVGP")
+    layer = model.layer if isinstance(model, SVGP) else model
+    kernel, features = layer.kernel, layer.features
+    X = checks.inputs(X, features.input_dim).double()
+    L, jitter = layer.cholesky()
+    A = solve_whitened(L, features.Kuf(kernel, X))
+    prior: Tensor = kernel(X, diag=True)
+    unexplained = (1 - A.square().sum(0) / prior).clamp_min(0.0).mean().item()
+    singular = torch.linalg.svdvals(L)
+    advice = list(features.complaints(kernel))
+    if unexplained > UNEXPLAINED_WARNING and not advice:
+        advice.append(
+            f"{unexplained:.0%} of the prior variance is unexplained at these inputs; use more inducing variables, "
+            "a smaller beta, or MatchedKernel"
+        )
+    truncation_error = norm = match = None
+    if isinstance(features, ActivatedFeatures):
+        match = features.match(kernel)
+        norm = match.norms.sum().sqrt().item()
+        t = torch.linspace(-1.0, 1.0, TRUNCATION_GRID, dtype=torch.float64)
+        full, truncated = features.activation(t), zonal_series(t, match.shared, features.dimension)
+        truncation_error = ((full - truncated).abs().max() / full.abs().max()).item()
+    condition = ((singular[0] / singular[-1]) ** 2).item()
+    diagnosis = LayerDiagnosis(unexplained, condition, jitter, truncation_error, norm, match, tuple(advice))
+    return Diagnosis((diagnosis,))

@@ -1,0 +1,78 @@
+"""Exact GP regression, on gpytorch's ExactGP."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+from gpytorch import settings
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.models import ExactGP
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from actgp import checks
+from actgp.likelihoods import targets
+from actgp.models.prediction import Prediction
+from actgp.models.sgpr import gaussian
+
+
+class GPR(ExactGP):
+    """y = f(x) + noise, f ~ GP(0, k), without approximation, at a cost of N³. Computes in float64.
+
+    Also a gpytorch model: in evaluation mode `model(X)` is the joint posterior of f. Kernel and likelihood are
+    converted to float64.
+
+    Args:
+        X: Inputs, [N, D].
+        y: Targets, [N] or [N, P].
+        kernel: The prior's kernel, shared by all outputs.
+        likelihood: A `gpytorch.likelihoods.GaussianLikelihood`; one is made if none is given.
+    """
+
+    def __init__(
+        self, X: Float[Tensor, "N D"], y: Tensor, kernel: Kernel, likelihood: GaussianLikelihood | None = None
+    ) -> None:
+        checks.inputs(X, kernel.ard_num_dims or X.shape[-1])
+        likelihood = GaussianLikelihood() if likelihood is None else gaussian(likelihood)
+        num_outputs = y.shape[-1] if isinstance(y, Tensor) and y.ndim == 2 else 1
+        y = targets(likelihood, y, len(X), num_outputs, torch.float64)
+        # gpytorch keeps several outputs as a batch: inputs [P, N, D], targets [P, N].
+        batch = () if num_outputs == 1 else (num_outputs,)
+        super().__init__(X.double().expand(*batch, *X.shape), y.T.reshape(*batch, len(X)), likelihood)
+        self.kernel = kernel
+        self.double()
+
+    def forward(self, X: Float64[Tensor, "*batch N D"]) -> MultivariateNormal:
+        """The prior of f at X."""
+        return MultivariateNormal(torch.zeros(X.shape[:-1]).to(X), self.kernel(X))
+
+    def log_evidence(self) -> Float64[Tensor, ""]:
+        """Log p(y), summed over outputs."""
+        with _exactly():
+            marginal = self.likelihood(self.forward(*self.train_inputs))
+            log_prob: Tensor = marginal.log_prob(self.train_targets)
+        return log_prob.sum()
+
+    @torch.no_grad()
+    def predict(self, X: Float[Tensor, "N D"]) -> Prediction:
+        """The predictive distribution at each input."""
+        checks.inputs(X, self.train_inputs[0].shape[-1])
+        self.eval()
+        with _exactly():
+            f = self(X.double().expand(*self.train_inputs[0].shape[:-2], *X.shape))
+            mean, variance = f.mean, f.variance
+        shape = (1, -1, len(X))  # [1, P, N]
+        mean, variance = (values.reshape(shape).mT.to(X.dtype) for values in (mean, variance))
+        return Prediction(mean, variance, self.likelihood)
+
+
+@contextmanager
+def _exactly() -> Iterator[None]:
+    """Cholesky at every size, and jitter until it succeeds, instead of gpytorch's iterative solvers."""
+    with ExitStack() as stack:
+        stack.enter_context(settings.fast_computations(False, False, False))
+        stack.enter_context(settings.cholesky_max_tries(12))
+        stack.enter_context(settings.debug(False))  # predicting at the training inputs is no mistake
+        yield

@@ -1,0 +1,185 @@
+"""What a model predicts: a mixture of Gaussian latents, seen through the likelihood.
+
+With component s = 1, …, S of the latent (one for a single layer, one for each sampled path of a deep model), by the
+law of total variance
+
+    mean      = E[E[y | f]]
+    aleatoric = E[Var[y | f]]          noise, which more data does not reduce
+    epistemic = Var[E[y | f]]          not knowing f
+    variance  = aleatoric + epistemic
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+
+import numpy as np
+import torch
+from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likelihood, SoftmaxLikelihood
+from gpytorch.likelihoods.likelihood import _OneDimensionalLikelihood
+from jaxtyping import Float
+from torch import Tensor
+from torch.distributions import Bernoulli, Categorical, Distribution, Normal
+
+from actgp.likelihoods import conditional, sample_latent, targets
+
+QUADRATURE_POINTS = 32
+SAMPLES = 256
+INTERVAL_SAMPLES = 2_000
+BISECTIONS = 60
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The predictive distribution at N inputs. Tensors are [N] for one output, [N, P] for several.
+
+    For class labels the moments are those of the one-hot label: the mean is the class probabilities.
+
+    Attributes:
+        component_means: Means of f for each mixture component, [S, N, P].
+        component_variances: Variances of f, likewise.
+        likelihood: p(y | f).
+    """
+
+    component_means: Float[Tensor, "S N P"]
+    component_variances: Float[Tensor, "S N P"]
+    likelihood: Likelihood
+
+    @property
+    def latent_mean(self) -> Tensor:
+        """E[f]."""
+        return _squeeze(self.component_means.mean(0))
+
+    @property
+    def latent_variance(self) -> Tensor:
+        """Var[f]."""
+        spread = self.component_means.var(0, correction=0)
+        return _squeeze(self.component_variances.mean(0) + spread)
+
+    @property
+    def mean(self) -> Tensor:
+        """E[y]."""
+        return _squeeze(self._moments[0])
+
+    @property
+    def aleatoric(self) -> Tensor:
+        """E[Var[y | f]]."""
+        return _squeeze(self._moments[1])
+
+    @property
+    def epistemic(self) -> Tensor:
+        """Var[E[y | f]]."""
+        return _squeeze(self._moments[2])
+
+    @property
+    def variance(self) -> Tensor:
+        """Var[y] = aleatoric + epistemic."""
+        return self.aleatoric + self.epistemic
+
+    @property
+    def probabilities(self) -> Float[Tensor, "N C"]:
+        """Class probabilities, for Bernoulli (two columns) and softmax likelihoods."""
+        if isinstance(self.likelihood, SoftmaxLikelihood):
+            return self.mean
+        if isinstance(self.likelihood, BernoulliLikelihood):
+            return torch.stack([1 - self.mean, self.mean], dim=-1)
+        raise ValueError(
+            f"probabilities need a likelihood of classes, got {type(self.likelihood).__name__}; use mean and variance"
+        )
+
+    def log_prob(self, y: Tensor) -> Float[Tensor, " N"]:
+        """Log p(y_i) under the mixture, summed over outputs."""
+        S, N, P = self.component_means.shape
+        y = targets(self.likelihood, y, N, P, self.component_means.dtype)
+        if isinstance(self.likelihood, GaussianLikelihood):
+            variance = self.component_variances + self.likelihood.noise.detach()
+            components = Normal(self.component_means, variance.sqrt()).log_prob(y).sum(-1)  # [S, N]
+            return components.logsumexp(0) - log(S)
+        if isinstance(self.likelihood, BernoulliLikelihood):
+            # ∫ Φ(f) N(f; μ, v) df = Φ(μ / √(1+v)), and 1 − Φ(x) = Φ(−x)
+            z = (2 * y - 1) * self.component_means / (1 + self.component_variances).sqrt()
+            return torch.special.log_ndtr(z).sum(-1).logsumexp(0) - log(S)
+        f, log_weights = self._nodes  # [Q, S, N, P], [Q]
+        log_probs: Tensor = conditional(self.likelihood, f).log_prob(y)
+        if y.ndim == 1:  # labels: one probability a row
+            return (log_probs + log_weights[:, None, None]).logsumexp((0, 1)) - log(S)
+        # Outputs are independent within a component: average over nodes first, then multiply.
+        components = (log_probs + log_weights[:, None, None, None]).logsumexp(0).sum(-1)  # [S, N]
+        return components.logsumexp(0) - log(S)
+
+    def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
+        """The central interval that holds y with probability `level`: its lower and upper ends."""
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must lie between 0 and 1, got {level}; pass e.g. 0.95")
+        if isinstance(self.likelihood, SoftmaxLikelihood | BernoulliLikelihood):
+            raise ValueError("class labels have no interval, got a likelihood of classes; use probabilities")
+        lower, upper = self._quantile((1 - level) / 2), self._quantile((1 + level) / 2)
+        return _squeeze(lower), _squeeze(upper)
+
+    def _quantile(self, p: float) -> Float[Tensor, "N P"]:
+        if isinstance(self.likelihood, GaussianLikelihood):
+            sd = (self.component_variances + self.likelihood.noise.detach()).sqrt()
+            return _mixture_quantile(self.component_means, sd, p)
+        samples = self._samples  # [K, N, P]
+        return samples.quantile(p, dim=0)
+
+    @cached_property
+    def _samples(self) -> Float[Tensor, "K N P"]:
+        """Draws of y, always the same ones; torch's distributions draw from the global generator, which is put back."""
+        S = len(self.component_means)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(SEED)
+            f = sample_latent(self.component_means, self.component_variances, -(-INTERVAL_SAMPLES // S), None)
+            y: Tensor = conditional(self.likelihood, f).sample()
+        return y.flatten(0, 1)
+
+    @cached_property
+    def _nodes(self) -> tuple[Float[Tensor, "Q S N P"], Float[Tensor, " Q"]]:
+        """Points f and log-weights that integrate over each component: Gauss–Hermite, or fixed samples."""
+        mean, variance = self.component_means, self.component_variances
+        if isinstance(self.likelihood, _OneDimensionalLikelihood):
+            x, w = np.polynomial.hermite_e.hermegauss(QUADRATURE_POINTS)
+            points = torch.as_tensor(x).to(mean).reshape(-1, 1, 1, 1)
+            return mean + variance.sqrt() * points, torch.as_tensor(np.log(w / w.sum())).to(mean)
+        generator = torch.Generator(mean.device).manual_seed(SEED)
+        f = sample_latent(mean, variance, SAMPLES, generator)
+        return f, torch.full((SAMPLES,), -log(SAMPLES)).to(mean)
+
+    @cached_property
+    def _moments(self) -> tuple[Tensor, Tensor, Tensor]:
+        """E[y], aleatoric and epistemic variance, each [N, P]."""
+        if isinstance(self.likelihood, GaussianLikelihood):
+            mean = self.component_means.mean(0)
+            spread = self.component_means.var(0, correction=0)
+            noise = self.likelihood.noise.detach().expand_as(mean).to(mean)
+            return mean, noise, self.component_variances.mean(0) + spread
+        f, log_weights = self._nodes
+        weights = log_weights.exp().reshape(-1, 1, 1, 1) / len(self.component_means)
+        given_mean, given_variance = _conditional_moments(conditional(self.likelihood, f))  # [Q, S, N, P]
+        mean = (weights * given_mean).sum((0, 1))
+        aleatoric = (weights * given_variance).sum((0, 1))
+        epistemic = (weights * (given_mean - mean).square()).sum((0, 1))
+        return mean, aleatoric, epistemic
+
+
+def _conditional_moments(distribution: Distribution) -> tuple[Tensor, Tensor]:
+    """E[y | f] and Var[y | f]; of the one-hot label for classes."""
+    if isinstance(distribution, Categorical | Bernoulli):
+        return distribution.probs, distribution.probs * (1 - distribution.probs)
+    return distribution.mean, distribution.variance
+
+
+def _mixture_quantile(mean: Float[Tensor, "S N P"], sd: Float[Tensor, "S N P"], p: float) -> Float[Tensor, "N P"]:
+    """The p-quantile of an equal mixture of Gaussians, by bisection between the components' own quantiles."""
+    quantiles = mean + sd * torch.special.ndtri(torch.tensor(p, dtype=mean.dtype, device=mean.device))
+    low, high = quantiles.amin(0), quantiles.amax(0)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        below = torch.special.ndtr((middle - mean) / sd).mean(0) < p
+        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+    return (low + high) / 2
+
+
+def _squeeze(values: Float[Tensor, "N P"]) -> Tensor:
+    return values.squeeze(-1) if values.shape[-1] == 1 else values

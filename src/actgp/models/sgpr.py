@@ -1,0 +1,130 @@
+"""Sparse GP regression with q(u) in closed form (Titsias, 2009), for activated and classic inducing variables.
+
+A = L⁻¹ Kuf,   B = I + A Aᵀ/σ²,   LB = chol(B),   c = LB⁻¹ A y / σ²
+
+bound = −N/2 log 2πσ² − Σ log diag LB − yᵀy/2σ² + cᵀc/2 − (Σ k(x,x) − Σ A²)/2σ²
+q(v)  = N(LB⁻ᵀ c, B⁻¹)                                         (whitened, v = L⁻¹ u)
+"""
+
+from math import log, pi
+from typing import NamedTuple
+
+import torch
+from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import GaussianLikelihood
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+from actgp import checks
+from actgp.features import InducingFeatures
+from actgp.layers import Marginals, warn_of_mismatch
+from actgp.likelihoods import targets
+from actgp.linalg import Cholesky, stable_cholesky
+from actgp.models.prediction import Prediction
+
+
+class Posterior(NamedTuple):
+    """The optimal whitened q(v): the same covariance for every output."""
+
+    mean: Float64[Tensor, "M P"]
+    scale_tril: Float64[Tensor, "M M"]
+
+
+class _Factors(NamedTuple):
+    L: Float64[Tensor, "M M"]
+    LB: Float64[Tensor, "M M"]
+    c: Float64[Tensor, "M P"]
+    unexplained: Float64[Tensor, ""]  # Σ k(x,x) − Σ A²
+
+
+class SGPR(nn.Module):
+    """y = f(x) + noise, f ~ GP(0, k), with u integrated out of the variational bound.
+
+    Computes in float64: kernel, features and likelihood are converted.
+
+    Args:
+        X: Inputs, [N, D].
+        y: Targets, [N] or [N, P].
+        kernel: The prior's kernel, shared by all outputs.
+        features: The inducing features.
+        likelihood: A `gpytorch.likelihoods.GaussianLikelihood`; one is made if none is given.
+    """
+
+    X: Tensor
+    y: Tensor
+
+    def __init__(
+        self,
+        X: Float[Tensor, "N D"],
+        y: Tensor,
+        kernel: Kernel,
+        features: InducingFeatures,
+        likelihood: GaussianLikelihood | None = None,
+    ) -> None:
+        super().__init__()
+        checks.inputs(X, features.input_dim)
+        likelihood = GaussianLikelihood() if likelihood is None else gaussian(likelihood)
+        num_outputs = y.shape[-1] if isinstance(y, Tensor) and y.ndim == 2 else 1
+        y = targets(likelihood, y, len(X), num_outputs, torch.float64)
+        warn_of_mismatch(kernel, features)
+        self.kernel, self.features, self.likelihood = kernel, features, likelihood
+        self.register_buffer("X", X.double(), persistent=False)
+        self.register_buffer("y", y, persistent=False)
+        self.double()
+
+    def cholesky(self) -> Cholesky:
+        """L of Kuu, with the jitter that it took."""
+        return stable_cholesky(self.features.Kuu(self.kernel), torch.float64)
+
+    def elbo(self) -> Float64[Tensor, ""]:
+        """The collapsed lower bound on log p(y), summed over outputs."""
+        N, P = self.y.shape
+        noise = self.likelihood.noise.squeeze()
+        _, LB, c, unexplained = self._factors()
+        fit = self.y.square().sum() / noise - c.square().sum()
+        volume = 2 * LB.diagonal().log().sum() + N * (noise.log() + log(2 * pi))
+        return -0.5 * (fit + P * volume + P * unexplained / noise)
+
+    def posterior(self) -> Posterior:
+        """The q(v) at which the bound is attained."""
+        _, LB, c, _ = self._factors()
+        mean = torch.linalg.solve_triangular(LB.mT, c, upper=True)  # LB⁻ᵀ c
+        inverse = torch.linalg.solve_triangular(LB, torch.eye(len(LB)).to(LB), upper=False)
+        return Posterior(mean, torch.linalg.cholesky(inverse.mT @ inverse))  # B⁻¹ = LB⁻ᵀ LB⁻¹
+
+    def forward(self, X: Float[Tensor, "N D"]) -> Marginals:
+        """Means and variances of q(f(x_i)), differentiable in everything."""
+        L, LB, c, _ = self._factors()
+        X64 = X.double()
+        A = torch.linalg.solve_triangular(L, self.features.Kuf(self.kernel, X64), upper=False)  # [M, N]
+        R = torch.linalg.solve_triangular(LB, A, upper=False)  # [M, N]
+        # var = k − Σ A² + Σ (LB⁻¹ A)²
+        prior: Tensor = self.kernel(X64, diag=True)
+        variance = (prior - A.square().sum(0)).clamp_min(0.0) + R.square().sum(0)  # [N]
+        return Marginals((R.T @ c).to(X), variance.unsqueeze(-1).expand(-1, self.y.shape[1]).to(X))
+
+    @torch.no_grad()
+    def predict(self, X: Float[Tensor, "N D"]) -> Prediction:
+        """The predictive distribution at each input."""
+        mean, variance = self(checks.inputs(X, self.features.input_dim))
+        return Prediction(mean.unsqueeze(0), variance.unsqueeze(0), self.likelihood)
+
+    def _factors(self) -> _Factors:
+        L = self.cholesky().L
+        noise = self.likelihood.noise.squeeze()
+        A = torch.linalg.solve_triangular(L, self.features.Kuf(self.kernel, self.X), upper=False)  # [M, N]
+        B = torch.eye(len(L)).to(L) + A @ A.T / noise  # [M, M]
+        LB = torch.linalg.cholesky(B)
+        c = torch.linalg.solve_triangular(LB, A @ self.y, upper=False) / noise  # [M, P]
+        prior: Tensor = self.kernel(self.X, diag=True)
+        return _Factors(L, LB, c, prior.sum() - A.square().sum())
+
+
+def gaussian(likelihood: GaussianLikelihood) -> GaussianLikelihood:
+    """Returns a Gaussian likelihood, the only one with a closed form."""
+    if not isinstance(likelihood, GaussianLikelihood):
+        raise TypeError(
+            f"likelihood must be a gpytorch GaussianLikelihood, got {type(likelihood).__name__}; "
+            "use SVGP, which takes any likelihood"
+        )
+    return likelihood

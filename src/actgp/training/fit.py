@@ -1,0 +1,177 @@
+"""Fitting: hyper-parameters and variational parameters by gradient ascent on a model's own objective."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, minimize
+from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from actgp import checks
+from actgp.likelihoods import targets
+from actgp.models import GPR, SGPR, SVGP
+from actgp.training.progress import progress_bar
+
+NOT_FINITE = 1e300  # an objective so bad that the line search turns back
+PATIENCE_FOR_NONFINITE = 20
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What fitting did.
+
+    Attributes:
+        objectives: The objective at each step: log evidence, bound, or the minibatch's estimate of it.
+        stopped: Why it ended: the steps were used up, or the objective converged.
+        skipped: How many minibatch steps were skipped because their objective or gradient was not finite.
+        seconds: How long it took.
+    """
+
+    objectives: tuple[float, ...]
+    stopped: Literal["steps", "converged"]
+    skipped: int
+    seconds: float
+
+
+def fit(
+    model: GPR | SGPR | SVGP,
+    X: Tensor | None = None,
+    y: Tensor | None = None,
+    *,
+    num_steps: int | None = None,
+    learning_rate: float = 0.01,
+    batch_size: int = 256,
+    generator: torch.Generator | None = None,
+    progress: bool = True,
+) -> FitResult:
+    """Maximises the log evidence (GPR), the collapsed bound (SGPR) or the ELBO (SVGP).
+
+    GPR and SGPR hold their data and have an exact objective: L-BFGS, for `num_steps` (200) or until it converges. SVGP
+    takes X and y: Adam on minibatches for `num_steps` (2,000), its rate annealed to zero. An interrupt leaves the model
+    as it was after the last step.
+
+    Args:
+        model: The model, changed in place.
+        X: Inputs, for SVGP only.
+        y: Targets, for SVGP only.
+        num_steps: How many steps at most.
+        learning_rate: Adam's first rate, for SVGP only.
+        batch_size: Rows in a minibatch, for SVGP only.
+        generator: Shuffles the minibatches, and samples where the likelihood needs it.
+        progress: Whether to show a progress bar, on a terminal.
+    """
+    if isinstance(model, GPR | SGPR):
+        if X is not None or y is not None:
+            raise ValueError(
+                f"{type(model).__name__} was given its data when it was built, got X or y again; leave them out"
+            )
+        steps = 200 if num_steps is None else checks.integer(num_steps, "num_steps", minimum=1)
+        return _fit_exactly(model, steps, progress)
+    if not isinstance(model, SVGP):
+        raise TypeError(f"model must be a GPR, SGPR or SVGP, got {type(model).__name__}; build one of those")
+    if X is None or y is None:
+        raise ValueError("SVGP is trained on minibatches of X and y, got none; call fit(model, X, y)")
+    steps = 2_000 if num_steps is None else checks.integer(num_steps, "num_steps", minimum=1)
+    checks.positive(learning_rate, "learning_rate")
+    batch_size = checks.integer(batch_size, "batch_size", minimum=1)
+    checks.inputs(X, model.layer.input_dim)
+    y = targets(model.likelihood, y, len(X), model.num_outputs, X.dtype)
+    batches = _batches(X, y, batch_size, generator)
+    return _fit_minibatches(model, batches, len(X), steps, learning_rate, generator, progress)
+
+
+def _fit_exactly(model: GPR | SGPR, num_steps: int, progress: bool) -> FitResult:
+    """SciPy's L-BFGS on a deterministic objective; a point where it is not finite is one to step back from."""
+    start = time.perf_counter()
+    objective: Callable[[], Tensor] = model.log_evidence if isinstance(model, GPR) else model.elbo
+    model.train()
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    objectives: list[float] = []
+
+    def loss_and_gradient(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        vector_to_parameters(torch.from_numpy(x).to(parameters[0]), parameters)
+        model.zero_grad()
+        try:
+            loss = -objective()
+        except (ArithmeticError, ValueError, RuntimeError):  # a covariance that overflowed
+            return NOT_FINITE, np.zeros_like(x)
+        loss.backward()
+        gradient = torch.cat([torch.zeros_like(p).ravel() if p.grad is None else p.grad.ravel() for p in parameters])
+        if not (torch.isfinite(loss) and torch.isfinite(gradient).all()):
+            return NOT_FINITE, np.zeros_like(x)
+        return loss.item(), gradient.double().cpu().numpy()
+
+    with progress_bar(f"fit {type(model).__name__}", num_steps, show=progress) as report:
+
+        def record(intermediate_result: OptimizeResult) -> None:
+            objectives.append(-float(intermediate_result.fun))
+            report(objectives[-1])
+
+        x0 = parameters_to_vector(parameters).detach().double().cpu().numpy()
+        if not torch.isfinite(objective()):
+            raise ValueError(
+                "the objective must be finite at the start, got one that is not; "
+                "standardise X and y, or start from smaller hyper-parameters"
+            )
+        result = minimize(
+            loss_and_gradient, x0, jac=True, method="L-BFGS-B", callback=record, options={"maxiter": num_steps}
+        )
+    vector_to_parameters(torch.from_numpy(result.x).to(parameters[0]), parameters)
+    model.eval()
+    stopped: Literal["steps", "converged"] = "steps" if result.status == 1 else "converged"
+    return FitResult(tuple(objectives), stopped, 0, time.perf_counter() - start)
+
+
+def _fit_minibatches(
+    model: SVGP,
+    batches: Iterator[tuple[Tensor, Tensor]],
+    num_data: int,
+    num_steps: int,
+    learning_rate: float,
+    generator: torch.Generator | None,
+    progress: bool,
+) -> FitResult:
+    """Adam with a rate annealed along a cosine; a step that is not finite is skipped and counted."""
+    start = time.perf_counter()
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimiser = torch.optim.Adam(parameters, lr=learning_rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=num_steps)
+    model.train()
+    objectives: list[float] = []
+    skipped = skipped_in_a_row = 0
+    with progress_bar(f"fit {type(model).__name__}", num_steps, show=progress) as report:
+        for _ in range(num_steps):
+            X, y = next(batches)
+            optimiser.zero_grad()
+            loss = -model.elbo(X, y, num_data, generator=generator)
+            loss.backward()
+            norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+            if torch.isfinite(loss) and torch.isfinite(norm):
+                optimiser.step()
+                skipped_in_a_row = 0
+            else:
+                skipped, skipped_in_a_row = skipped + 1, skipped_in_a_row + 1
+            if skipped_in_a_row > PATIENCE_FOR_NONFINITE:
+                raise ArithmeticError(
+                    f"expected a finite objective, got {skipped_in_a_row} steps in a row without one; "
+                    "standardise X and y, or lower learning_rate"
+                )
+            schedule.step()
+            objectives.append(-loss.item())
+            report(objectives[-1])
+    model.eval()
+    return FitResult(tuple(objectives), "steps", skipped, time.perf_counter() - start)
+
+
+def _batches(
+    X: Tensor, y: Tensor, batch_size: int, generator: torch.Generator | None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Minibatches without end, the rows in a new order in each pass."""
+    while True:
+        for rows in torch.randperm(len(X), generator=generator).split(batch_size):
+            yield X[rows], y[rows]

@@ -1,0 +1,39 @@
+"""A progress bar with the objective and the rate; silent where there is no terminal."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class Report(Protocol):
+    """Called once a step with the objective."""
+
+    def __call__(self, objective: float) -> None: ...
+
+
+@contextmanager
+def progress_bar(description: str, total: int, *, show: bool) -> Iterator[Report]:
+    """Shows a bar on standard error while the block runs, if `show` and if that is a terminal."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TextColumn("objective {task.fields[objective]:.4g}"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=Console(file=sys.stderr),
+        disable=not (show and sys.stderr.isatty()),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(description, total=total, objective=float("nan"), rate="")
+
+        def report(objective: float) -> None:
+            speed = bar.tasks[task].speed
+            bar.update(task, advance=1, objective=objective, rate=f"{speed:.0f}/s" if speed else "")
+
+        yield report
