@@ -54,8 +54,8 @@ class ActivatedFeatures(InducingFeatures):
         largest = self.activation.energies(self.dimension, self.num_levels).abs().max().item()
         if largest > LARGEST_ENERGY:
             raise ValueError(
-                f"the activation's energies must stay below {LARGEST_ENERGY:.0e}, got {largest:.2g} with {self.num_levels} "
-                f"levels in dimension {self.dimension}; lower num_levels, or take a smoother activation"
+                f"the activation's energies must stay below {LARGEST_ENERGY:.0e}, got {largest:.2g} with "
+                f"{self.num_levels} levels in dimension {self.dimension}; lower num_levels, or choose a smoother one"
             )
 
     @property

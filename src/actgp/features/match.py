@@ -82,7 +82,7 @@ class SpectralMatch:
             )
         if len(self.norms) >= LEVELS_TO_JUDGE_NORM and self.upper_norm > UPPER_NORM_WARNING:
             found.append(
-                f"the features' RKHS norm has not converged: {self.upper_norm:.0%} of its square lies on the upper half "
+                f"the features' RKHS norm has not converged: {self.upper_norm:.0%} of its square is on the upper half "
                 "of the levels, so that a finer truncation explains less; use a smoother activation (Softplus, or a "
                 "smaller beta), fewer levels, or MatchedKernel"
             )

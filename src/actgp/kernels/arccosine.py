@@ -49,10 +49,15 @@ class ArcCosine(ZonalKernel):
 
 def _shape(t: Tensor, order: int) -> Tensor:
     if order == 0:
-        return with_derivative(t, lambda t: 1 - torch.arccos(t) / pi, lambda t: 1 / (pi * _sine(t)))
+        return with_derivative(t, lambda t: 1 - torch.arccos(t) / pi, _order_zero_slope)
     if order == 1:
         return with_derivative(t, _order_one, lambda t: _shape(t, 0))  # s_1' = s_0
     return with_derivative(t, _order_two, lambda t: 4 / 3 * _shape(t, 1))  # s_2' = (4/3) s_1
+
+
+def _order_zero_slope(t: Tensor) -> Tensor:
+    # 1 / (π sin θ) has a pole at t = ±1, where dt/dx is zero up to round-off: bounded, their product is zero too.
+    return 1 / (pi * ((1 - t) * (1 + t)).clamp_min(torch.finfo(t.dtype).eps).sqrt())
 
 
 def _order_one(t: Tensor) -> Tensor:
@@ -64,5 +69,5 @@ def _order_two(t: Tensor) -> Tensor:
 
 
 def _sine(t: Tensor) -> Tensor:
-    """√(1−t²), kept above zero: it divides the second derivative, which the kernel meets only times zero there."""
-    return ((1 - t) * (1 + t)).clamp_min(torch.finfo(t.dtype).tiny).sqrt()
+    """√(1−t²)."""
+    return ((1 - t) * (1 + t)).clamp_min(0.0).sqrt()

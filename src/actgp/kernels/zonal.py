@@ -31,11 +31,11 @@ class ZonalKernel(Kernel):
     def __init__(self, input_dim: int, *, batch_shape: torch.Size | None = None) -> None:
         input_dim = checks.integer(input_dim, "input_dim", minimum=1)
         batch_shape = torch.Size([]) if batch_shape is None else torch.Size(batch_shape)
-        super().__init__(ard_num_dims=input_dim, batch_shape=batch_shape)
+        # Through exp, raw parameters at zero are lengthscales and a variance of exactly one, in every precision.
+        super().__init__(ard_num_dims=input_dim, batch_shape=batch_shape, lengthscale_constraint=_positive())
         self.input_dim = input_dim
         self.register_parameter("raw_variance", nn.Parameter(torch.zeros(batch_shape)))
-        self.register_constraint("raw_variance", Positive())
-        self.initialize(lengthscale=1.0, variance=1.0)
+        self.register_constraint("raw_variance", _positive())
 
     @abstractmethod
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -65,26 +65,23 @@ class ZonalKernel(Kernel):
         """Inputs as points of the sphere: radius r and direction x̂ of [x / ℓ, 1]."""
         return project(lift(X / self.lengthscale))
 
-    def diagonal(self, radius: Float[Tensor, "*batch N"]) -> Float[Tensor, "*batch N"]:
-        """k(x, x) = v r², since s(1) = 1."""
-        return self.variance.unsqueeze(-1) * radius**2
-
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False, **params: Any
     ) -> Tensor:
         """Gpytorch's entry point: the matrix [*batch, N, M], or the vector [*batch, N] of k(x1_i, x2_i)."""
         if last_dim_is_batch:
             raise ValueError("last_dim_is_batch must be False, got True; use one kernel with batch_shape instead")
-        same = x1 is x2 or torch.equal(x1, x2)
         r1, direction1 = self.polar(x1)
-        r2, direction2 = (r1, direction1) if same else self.polar(x2)
+        r2, direction2 = (r1, direction1) if x1 is x2 else self.polar(x2)
+        coincide = x1 is x2 or torch.equal(x1, x2)
         if diag:
-            if same:
-                return self.diagonal(r1)
-            t = _exactly((direction1 * direction2).sum(-1), None)  # [N]
+            if x1 is x2:
+                return self.variance.unsqueeze(-1) * r1.square()  # s(1) = 1
+            t = (direction1 * direction2).sum(-1)  # [N]
+            t = _exactly(t, torch.ones_like(t, dtype=torch.bool) if coincide else None)
             return self.variance.unsqueeze(-1) * r1 * r2 * self.shape(t)
         t = direction1 @ direction2.mT  # [N, M]
-        t = _exactly(t, torch.eye(t.shape[-1], dtype=torch.bool, device=t.device) if same else None)
+        t = _exactly(t, torch.eye(t.shape[-1], dtype=torch.bool, device=t.device) if coincide else None)
         radii = r1.unsqueeze(-1) * r2.unsqueeze(-2)  # [N, M]
         return self.variance[..., None, None] * radii * self.shape(t)
 
@@ -97,6 +94,10 @@ class ZonalKernel(Kernel):
                     f"{self.input_dim} columns, or build the kernel with input_dim={x.shape[-1]}"
                 )
         return super().__call__(x1, x2, *args, **kwargs)
+
+
+def _positive() -> Positive:
+    return Positive(transform=torch.exp, inv_transform=torch.log)
 
 
 def _exactly(t: Tensor, ones: Tensor | None) -> Tensor:

@@ -30,12 +30,24 @@ class CustomShape:
                 f"got {s!r} for {t.tolist()}; write it elementwise, with torch operations"
             )
         if self.exact is not None:
-            exact = torch.tensor([float(self.exact(mpmath.mpf(float(x)))) for x in t], dtype=torch.float64)
-            if not torch.allclose(exact, s, rtol=1e-8, atol=1e-8 * float(s.abs().max())):
-                raise ValueError(
-                    f"exact must be the same function as function, got {exact.tolist()} against {s.tolist()} at "
-                    f"{t.tolist()}; correct one of them"
-                )
+            self._check_exact(self.exact, t, s)
+
+    @staticmethod
+    def _check_exact(exact: Callable[[mpmath.mpf], mpmath.mpf], t: Tensor, s: Tensor) -> None:
+        values = torch.tensor([float(exact(mpmath.mpf(x))) for x in t.tolist()], dtype=torch.float64)
+        if not torch.allclose(values, s, rtol=1e-8, atol=1e-8 * float(s.abs().max())):
+            raise ValueError(
+                f"exact must be the same function as function, got {values.tolist()} against {s.tolist()} at "
+                f"{t.tolist()}; correct one of them"
+            )
+        with mpmath.workdps(50):
+            t0 = mpmath.mpf(1) / 3
+            here, near, very_near = exact(t0), exact(t0 + mpmath.ldexp(1, -20)), exact(t0 + mpmath.ldexp(1, -80))
+        if here != near and here == very_near:
+            raise ValueError(
+                "exact must be right to mpmath's working precision, got a function that cannot tell 1/3 from "
+                "1/3 + 2^−80, as in double precision; use mpmath's functions instead of math's"
+            )
 
     def energies(self, dimension: int, num_levels: int) -> tuple[float, ...]:
         if self.exact is not None:

@@ -1,0 +1,108 @@
+"""One look for every figure: fonts, colours, captions; and each picture's numbers beside it."""
+
+import csv
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, which the colour-blind can tell apart.
+BLACK = "#000000"
+BLUE = "#0072B2"
+SKY = "#56B4E9"
+GREEN = "#009E73"
+ORANGE = "#E69F00"
+VERMILION = "#D55E00"
+PURPLE = "#CC79A7"
+GREY = "#8C8C8C"
+LIGHT = "#D9D9D9"
+
+DIVERGING = "RdBu_r"  # for values around zero
+
+STYLE = {
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "figure.constrained_layout.h_pad": 0.06,
+    "figure.constrained_layout.w_pad": 0.06,
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9.0,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "legend.fontsize": 8.0,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E8E8E8",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.0,
+}
+
+CAPTION_SIZE = 8.0
+CAPTION_CHARACTERS_PER_INCH = 16.5
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """The look of all figures, for what is made and saved inside the block."""
+    with mpl.rc_context(STYLE):
+        yield
+
+
+def figure(width: float, height: float) -> Figure:
+    """An empty figure, in inches, that lays itself out; it belongs to no global state and no window."""
+    new = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(new)
+    return new
+
+
+def shades(count: int) -> list[str]:
+    """Colours from light to dark, for curves with an order, such as truncations or dimensions."""
+    ramp = mpl.colormaps["viridis_r"]
+    return [to_hex(ramp(0.15 + 0.8 * i / max(count - 1, 1))) for i in range(count)]
+
+
+def band(axes: Axes, x: Sequence[float], mean: Sequence[float], sd: Sequence[float], colour: str) -> None:
+    """A mean with its band of two standard deviations."""
+    low, high = ([m + sign * 2 * s for m, s in zip(mean, sd, strict=True)] for sign in (-1, 1))
+    axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0, label="± 2 sd")
+    axes.plot(x, mean, color=colour, label="mean")
+
+
+def caption(figure: Figure, text: str) -> None:
+    """Text under all panels, wrapped to the figure's width; the layout keeps room for it."""
+    lines = textwrap.wrap(text, width=int(CAPTION_CHARACTERS_PER_INCH * figure.get_figwidth()))
+    figure.supxlabel("\n".join(lines), x=0.02, ha="left", fontsize=CAPTION_SIZE, color="#333333", linespacing=1.35)
+
+
+def save(figure: Figure, path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
+    """Writes a figure as PNG to `path`, and the numbers behind it as CSV under the same stem.
+
+    Args:
+        figure: The figure.
+        path: Where the picture goes, with the suffix `.png`; its folder is made if need be.
+        columns: The names of the numbers.
+        rows: The numbers; None leaves a field empty.
+
+    Returns:
+        The path of the picture.
+    """
+    if path.suffix != ".png":
+        raise ValueError(f"a figure is written as .png, got {path.name}; end the name in .png")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([f"{value:.10g}" if isinstance(value, float) else value for value in row] for row in rows)
+    return path

@@ -1,0 +1,24 @@
+"""Shared fixtures: both precisions, one tolerance table, explicit generators."""
+
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("actgp", derandomize=True, deadline=None, max_examples=25)
+settings.load_profile("actgp")
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
+def dtype(request: pytest.FixtureRequest) -> torch.dtype:
+    return request.param
+
+
+@pytest.fixture
+def tolerance(dtype: torch.dtype) -> dict[str, float]:
+    """For quantities that a few dozen operations lead to."""
+    return {torch.float32: {"rtol": 1e-4, "atol": 1e-5}, torch.float64: {"rtol": 1e-10, "atol": 1e-12}}[dtype]
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
