@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+torch.set_num_threads(1)  # matrices are small, and the tests run in parallel already
 settings.register_profile("actgp", derandomize=True, deadline=None, max_examples=25)
 settings.load_profile("actgp")
 

@@ -5,12 +5,15 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 # Okabe and Ito's palette, which the colour-blind can tell apart.
 BLACK = "#000000"
@@ -25,7 +28,7 @@ LIGHT = "#D9D9D9"
 
 DIVERGING = "RdBu_r"  # for values around zero
 
-STYLE = {
+STYLE: dict[Any, Any] = {  # matplotlib types the names of its settings one by one
     "figure.dpi": 100,
     "savefig.dpi": 200,
     "figure.constrained_layout.h_pad": 0.06,
@@ -72,11 +75,21 @@ def shades(count: int) -> list[str]:
     return [to_hex(ramp(0.15 + 0.8 * i / max(count - 1, 1))) for i in range(count)]
 
 
-def band(axes: Axes, x: Sequence[float], mean: Sequence[float], sd: Sequence[float], colour: str) -> None:
+def band(axes: Axes, x: NDArray[np.float64], mean: NDArray[np.float64], sd: NDArray[np.float64], colour: str) -> None:
     """A mean with its band of two standard deviations."""
-    low, high = ([m + sign * 2 * s for m, s in zip(mean, sd, strict=True)] for sign in (-1, 1))
-    axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0, label="± 2 sd")
+    axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=colour, alpha=0.2, linewidth=0, label="± 2 sd")
     axes.plot(x, mean, color=colour, label="mean")
+
+
+def mark_missing(axes: Axes, levels: NDArray[np.int_]) -> None:
+    """Crosses at the foot of a logarithmic axis, for levels that are exactly zero."""
+    feet = np.full(len(levels), 0.03)
+    axes.plot(levels, feet, "x", color=GREY, markersize=5, transform=axes.get_xaxis_transform(), label="exactly zero")
+
+
+def number(value: float) -> str:
+    """A value for a title: one decimal, and a true minus sign."""
+    return f"{value:.1f}".replace("-", "−")
 
 
 def caption(figure: Figure, text: str) -> None:

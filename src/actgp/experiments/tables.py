@@ -141,7 +141,9 @@ def _polynomial(n: int, d: int, t: Values) -> Values:
 
 def _render(table: EigenvalueTable, dimensions: tuple[int, ...]) -> Table:
     with_paper = any(row.paper is not None for row in table.rows if row.dimension in dimensions)
-    rendered = Table(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    rendered = Table(
+        title=table.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
+    )
     rendered.add_column("\nn", justify="right", no_wrap=True)
     for d in dimensions:
         rendered.add_column(f"d = {d}\nnumerical", justify="right", no_wrap=True)

@@ -93,7 +93,13 @@ class ActivatedFeatures(InducingFeatures):
         return radius * zonal_series(t, self.match(kernel).shared, self.dimension)
 
     def complaints(self, kernel: Kernel) -> list[str]:
-        return self.match(kernel).complaints()
+        match = self.match(kernel)
+        if not match.shared.any():
+            raise ValueError(
+                f"activation and kernel must share a level, got none among the first {self.num_levels}; "
+                "raise num_levels, or use MatchedKernel with this activation"
+            )
+        return match.complaints()
 
     def _zonal(self, kernel: Kernel) -> ZonalKernel:
         if not isinstance(kernel, ZonalKernel):

@@ -24,7 +24,7 @@ from torch.distributions import Bernoulli, Categorical, Distribution, Normal
 from actgp.likelihoods import conditional, sample_latent, targets
 
 QUADRATURE_POINTS = 32
-SAMPLES = 256
+SOBOL_POINTS = 512
 INTERVAL_SAMPLES = 2_000
 BISECTIONS = 60
 SEED = 0
@@ -136,15 +136,16 @@ class Prediction:
 
     @cached_property
     def _nodes(self) -> tuple[Float[Tensor, "Q S N P"], Float[Tensor, " Q"]]:
-        """Points f and log-weights that integrate over each component: Gauss–Hermite, or fixed samples."""
+        """Points f and log-weights that integrate over each component: Gauss–Hermite, or Sobol for several latents."""
         mean, variance = self.component_means, self.component_variances
         if isinstance(self.likelihood, _OneDimensionalLikelihood):
             x, w = np.polynomial.hermite_e.hermegauss(QUADRATURE_POINTS)
             points = torch.as_tensor(x).to(mean).reshape(-1, 1, 1, 1)
             return mean + variance.sqrt() * points, torch.as_tensor(np.log(w / w.sum())).to(mean)
-        generator = torch.Generator(mean.device).manual_seed(SEED)
-        f = sample_latent(mean, variance, SAMPLES, generator)
-        return f, torch.full((SAMPLES,), -log(SAMPLES)).to(mean)
+        sobol = torch.quasirandom.SobolEngine(mean.shape[-1], scramble=True, seed=SEED)
+        points = torch.special.ndtri(sobol.draw(SOBOL_POINTS, dtype=torch.float64)).to(mean)  # [Q, P]
+        log_weights = torch.full((SOBOL_POINTS,), -log(SOBOL_POINTS)).to(mean)
+        return mean + variance.sqrt() * points[:, None, None], log_weights
 
     @cached_property
     def _moments(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -10,8 +10,8 @@ We work in fixed point, on Python's integers, with as many bits as N_n and the a
 * δ = (π/2) / (1 + exp(π sinh u)) is the tanh–sinh rule: the trapezoidal sum in u converges doubly
   exponentially, endpoint singularities (the √(1−t) of a Matérn kernel) included;
 * halving the step squares the error, so two sums that agree to 1e-7 are right far beyond 1e-10;
-* a level that drowns in the round-off of its sum is summed again with more bits, until it is resolved
-  or known to be below 1e-100 of the largest level, which is zero.
+* a level that drowns in the round-off of its sum is summed again with more bits, until it is resolved or
+  known to be below 1e-100 of the function, which is zero.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ MAX_REFINEMENTS = 8
 AGREEMENT_BITS = 24  # two successive sums agree to 2^−24 ≈ 6e-8
 RESOLUTION_BITS = 40  # a level is resolved when it stands 2^40 ≈ 1e12 above its round-off
 ROUNDOFF_BITS = 24  # what sums over thousands of nodes and levels may lose
-NEGLIGIBLE_BITS = 333  # 1e-100
+MORE_BITS = (0, 128, 384)  # tries; what even the last does not resolve is below 1e-100 of s, and zero
 FLOAT_BITS = 48  # what can be trusted of a float64 function value
 
 
@@ -68,18 +68,13 @@ def energies(exact: Exact, dimension: int, num_levels: int) -> tuple[float, ...]
         dimension: d ≥ 2.
         num_levels: Ñ ≥ 1.
     """
-    counts = [num_harmonics(n, dimension) for n in range(num_levels)]
     threshold = 1 << (ROUNDOFF_BITS + RESOLUTION_BITS)
-    bits, extra = _enough_bits(counts[-1]), 128
-    while True:
-        sums = _converged(exact, dimension, num_levels, bits, value_bits=bits)
-        negligible = max(abs(v) * N for v, N in zip(sums.value, counts, strict=True)) >> NEGLIGIBLE_BITS
-        if all(
-            magnitude == 0 or abs(value) >= threshold or threshold * N <= negligible
-            for value, magnitude, N in zip(sums.value, sums.magnitude, counts, strict=True)
-        ):
-            return _scaled(sums.value, [threshold] * num_levels, dimension, bits)
-        bits, extra = bits + extra, 2 * extra
+    bits = _enough_bits(num_harmonics(num_levels - 1, dimension))
+    for more in MORE_BITS:
+        sums = _converged(exact, dimension, num_levels, bits + more, value_bits=bits + more)
+        if all((sums.magnitude == 0) | (abs(sums.value) >= threshold)):
+            break
+    return _scaled(sums.value, [threshold] * num_levels, dimension, bits + more)
 
 
 @lru_cache(maxsize=256)
@@ -130,10 +125,10 @@ def _sums(exact: Exact, dimension: int, num_levels: int, bits: int, refinement: 
         plus = _fixed([exact(nodes.t[i]) for i in kept], bits)
         minus = _fixed([exact(-nodes.t[i]) for i in kept], bits)
         ends = _fixed([exact(mpmath.mpf(1)), exact(mpmath.mpf(-1))], bits)
-    even, odd = plus + minus, plus - minus
+    small = 1 << (bits - value_bits + 8)
+    even, odd = _chop(plus + minus, small), _chop(plus - minus, small)
     # 1 and t are orthogonal to the levels above them. Taken out exactly, they leave no round-off there: the odd
     # part of softplus is linear, and its odd levels n ≥ 3 come out as the zeros they are.
-    small = 1 << (bits - value_bits + 8)
     even_rest = _chop(even - ends.sum(), small)
     odd_rest = _chop(odd - ((ends[0] - ends[1]) * t >> bits), small)
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from linear_operator.utils.errors import NanError, NotPSDError
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 from torch import Tensor
@@ -98,7 +99,7 @@ def _fit_exactly(model: GPR | SGPR, num_steps: int, progress: bool) -> FitResult
         model.zero_grad()
         try:
             loss = -objective()
-        except (ArithmeticError, ValueError, RuntimeError):  # a covariance that overflowed
+        except (ValueError, NanError, NotPSDError):  # a covariance that overflowed
             return NOT_FINITE, np.zeros_like(x)
         loss.backward()
         gradient = torch.cat([torch.zeros_like(p).ravel() if p.grad is None else p.grad.ravel() for p in parameters])
@@ -113,7 +114,7 @@ def _fit_exactly(model: GPR | SGPR, num_steps: int, progress: bool) -> FitResult
             report(objectives[-1])
 
         x0 = parameters_to_vector(parameters).detach().double().cpu().numpy()
-        if not torch.isfinite(objective()):
+        if loss_and_gradient(x0)[0] == NOT_FINITE:
             raise ValueError(
                 "the objective must be finite at the start, got one that is not; "
                 "standardise X and y, or start from smaller hyper-parameters"
@@ -153,6 +154,7 @@ def _fit_minibatches(
             norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
             if torch.isfinite(loss) and torch.isfinite(norm):
                 optimiser.step()
+                schedule.step()
                 skipped_in_a_row = 0
             else:
                 skipped, skipped_in_a_row = skipped + 1, skipped_in_a_row + 1
@@ -161,7 +163,6 @@ def _fit_minibatches(
                     f"expected a finite objective, got {skipped_in_a_row} steps in a row without one; "
                     "standardise X and y, or lower learning_rate"
                 )
-            schedule.step()
             objectives.append(-loss.item())
             report(objectives[-1])
     model.eval()

@@ -51,7 +51,7 @@ def draw(folder: Path) -> Path:
         for axes, (name, fit) in zip(panels, fits.items(), strict=True):
             plots.band(axes, fit.x, fit.mean, fit.sd, plots.BLUE)
             axes.plot(X[:, 0].numpy(), y.numpy(), ".", color=plots.BLACK, markersize=3.5, label="data")
-            axes.set(title=f"{name}: log evidence {fit.log_evidence:.1f}", xlabel="x", ylim=(-3.2, 3.2))
+            axes.set(title=f"{name}: log evidence {plots.number(fit.log_evidence)}", xlabel="x", ylim=(-3.2, 3.2))
         panels[0].set_ylabel("f(x)")
         panels[0].legend(loc="lower left")
         plots.caption(

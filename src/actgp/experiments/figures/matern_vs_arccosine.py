@@ -76,7 +76,7 @@ def draw(folder: Path) -> Path:
         for (top, bottom), (name, result) in zip(panels.T, fits.items(), strict=True):
             _panels(top, bottom, result)
             top.plot(X[:, 0].numpy(), y.numpy(), ".", color=plots.BLACK, markersize=3.5, label="data")
-            top.set(title=f"{name}: ELBO {result.elbo:.1f}", ylim=(-3.2, 3.2))
+            top.set(title=f"{name}: ELBO {plots.number(result.elbo)}", ylim=(-3.2, 3.2))
             bottom.set(xlabel="x", title="the two terms of the variance")
         panels[0, 0].set_ylabel("f(x)")
         panels[1, 0].set_ylabel("variance")

@@ -1,6 +1,6 @@
 """What the truncation does to predictions (paper, section 4.3).
 
-    ‖g̃‖² = Σ_{n<Ñ} c_n,   c_n = a_n² / k_n
+    ‖g̃‖² = Σ_{n<Ñ} c_n,   c_n = a_n² / k_n,   at v = 1
 
 Under the arc-cosine kernel c_n does not decay for ReLU: the closer g̃ comes to g, the larger its norm, the less an
 inducing variable explains, and the larger the predictive variance. For softplus the sum converges.

@@ -1,0 +1,100 @@
+import pytest
+import torch
+from gpytorch.likelihoods import (
+    BernoulliLikelihood,
+    GaussianLikelihood,
+    Likelihood,
+    SoftmaxLikelihood,
+    StudentTLikelihood,
+)
+from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
+
+from actgp.likelihoods import conditional_log_prob, expected_log_prob, targets
+
+CASES = {
+    "gaussian": (GaussianLikelihood(), [0.3, -1.0, 2.0]),
+    "bernoulli": (BernoulliLikelihood(), [0, 1, 1]),
+    "student": (StudentTLikelihood(), [0.3, -1.0, 2.0]),
+    "poisson": (PoissonLikelihood(), [0, 3, 1]),
+    "softmax": (SoftmaxLikelihood(num_classes=3, mixing_weights=False), [0, 2, 1]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_expectations_against_monte_carlo(name: str, dtype: torch.dtype, generator: torch.Generator) -> None:
+    likelihood, labels = CASES[name]
+    likelihood = likelihood.to(dtype)
+    P = 3 if name == "softmax" else 1
+    mean = torch.randn(3, P, dtype=dtype, generator=generator)
+    variance = torch.rand(3, P, dtype=dtype, generator=generator) + 0.1
+    y = targets(likelihood, torch.tensor(labels), 3, P, dtype)
+    f = mean + variance.sqrt() * torch.randn(100_000, 3, P, dtype=dtype, generator=generator)
+    samples = conditional_log_prob(likelihood, f, y).detach()
+    repeats = torch.stack(
+        [expected_log_prob(likelihood, y, mean, variance, generator=generator).detach() for _ in range(100)]
+    )
+    error = 5 * (samples.std(0) / 100_000**0.5 + repeats.std(0) / 10) + 1e-3
+    assert ((repeats.mean(0) - samples.mean(0)).abs() < error).all()
+
+
+def test_several_outputs_are_summed(generator: torch.Generator) -> None:
+    mean = torch.randn(4, 2, generator=generator)
+    variance = torch.rand(4, 2, generator=generator)
+    y = torch.randn(4, 2, generator=generator)
+    for likelihood in (GaussianLikelihood(), StudentTLikelihood()):
+        both = expected_log_prob(likelihood, y, mean, variance)
+        each = [expected_log_prob(likelihood, y[:, [p]], mean[:, [p]], variance[:, [p]]) for p in range(2)]
+        torch.testing.assert_close(both, each[0] + each[1])
+
+
+def test_softmax_is_not_transposed_when_rows_and_classes_agree(generator: torch.Generator) -> None:
+    # gpytorch takes a square block of logits for its old layout; ours must not depend on how many rows there are.
+    likelihood = SoftmaxLikelihood(num_classes=3, mixing_weights=False)
+    f = torch.randn(3, 3, generator=generator)
+    y = torch.tensor([0, 1, 2])
+    together = conditional_log_prob(likelihood, f, y)
+    alone = torch.cat([conditional_log_prob(likelihood, f[[i]], y[[i]]) for i in range(3)])
+    torch.testing.assert_close(together, alone)
+    torch.testing.assert_close(together, f.log_softmax(-1).diagonal())
+
+
+def test_sampled_expectations_follow_the_generator() -> None:
+    likelihood = SoftmaxLikelihood(num_classes=3, mixing_weights=False)
+
+    def value(seed: int) -> torch.Tensor:
+        g = torch.Generator().manual_seed(seed)
+        return expected_log_prob(likelihood, torch.tensor([1]), torch.zeros(1, 3), torch.ones(1, 3), generator=g)
+
+    assert torch.equal(value(0), value(0))
+    assert not torch.equal(value(0), value(1))
+
+
+GAUSSIAN, SOFTMAX = GaussianLikelihood(), SoftmaxLikelihood(num_classes=3, mixing_weights=False)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "error", "text"),
+    [
+        (GAUSSIAN, [1.0, 2.0], TypeError, "y must be a torch.Tensor, got list; convert it with torch.as_tensor"),
+        (GAUSSIAN, torch.zeros(3), ValueError, r"shape \[2\] or \[2, 1\], one row for each row of X, got \[3\]"),
+        (GAUSSIAN, torch.zeros(2, 2), ValueError, "y must have 1 columns, got 2; .* num_outputs=2"),
+        (GAUSSIAN, torch.zeros(2, 1, 1), ValueError, r"got \[2, 1, 1\]; align y with X"),
+        (GAUSSIAN, torch.tensor([1.0, torch.nan]), ValueError, "y must be finite, got 1 NaN"),
+        (GAUSSIAN, torch.tensor([True, False]), TypeError, "real numbers or integer labels, got torch.bool"),
+        (BernoulliLikelihood(), torch.tensor([-1, 1]), ValueError, r"labels 0 and 1, got \[-1.0, 1.0\]; map the two"),
+        (PoissonLikelihood(), torch.tensor([0.5, 1.0]), ValueError, r"counts 0, 1, 2, …, got \[0.5, 1.0\]; round"),
+        (SOFTMAX, torch.tensor([0, 3]), ValueError, r"integer labels from 0 to 2, got .*num_classes=4"),
+        (SOFTMAX, torch.eye(2), ValueError, r"one label for each row, got shape \[2, 2\]; use y.argmax"),
+    ],
+)
+def test_bad_targets_are_refused(likelihood: Likelihood, y: object, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        targets(likelihood, y, 2, 1, torch.float32)  # type: ignore[arg-type]
+
+
+def test_targets_take_the_shape_and_dtype_of_the_model(dtype: torch.dtype) -> None:
+    y = targets(GAUSSIAN, torch.tensor([1, 2]), 2, 1, dtype)
+    assert y.shape == (2, 1)
+    assert y.dtype == dtype
+    labels = targets(SOFTMAX, torch.tensor([[1.0], [2.0]]), 2, 3, dtype)
+    assert labels.tolist() == [1, 2]

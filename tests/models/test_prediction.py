@@ -1,0 +1,139 @@
+import pytest
+import torch
+from gpytorch.likelihoods import (
+    BernoulliLikelihood,
+    GaussianLikelihood,
+    Likelihood,
+    SoftmaxLikelihood,
+    StudentTLikelihood,
+)
+from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
+
+import actgp
+from actgp.likelihoods import conditional
+
+SOFTMAX = SoftmaxLikelihood(num_classes=3, mixing_weights=False)
+LIKELIHOODS = [GaussianLikelihood(), BernoulliLikelihood(), StudentTLikelihood(), PoissonLikelihood(), SOFTMAX]
+
+
+def mixture(likelihood: Likelihood, dtype: torch.dtype = torch.float64, S: int = 3) -> actgp.Prediction:
+    g = torch.Generator().manual_seed(0)
+    P = 3 if isinstance(likelihood, SoftmaxLikelihood) else 1
+    means = torch.randn(S, 4, P, dtype=dtype, generator=g)
+    variances = torch.rand(S, 4, P, dtype=dtype, generator=g) + 0.05
+    return actgp.Prediction(means, variances, likelihood.to(dtype))
+
+
+def simulate(prediction: actgp.Prediction, count: int = 200_000) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Draws of E[y|f] and Var[y|f] and of y, over components and f."""
+    g = torch.Generator().manual_seed(1)
+    S, N, P = prediction.component_means.shape
+    which = torch.randint(S, (count,), generator=g)
+    noise = torch.randn(count, N, P, dtype=prediction.component_means.dtype, generator=g)
+    f = prediction.component_means[which] + prediction.component_variances[which].sqrt() * noise
+    given = conditional(prediction.likelihood, f)
+    if isinstance(prediction.likelihood, SoftmaxLikelihood):
+        return given.probs, given.probs * (1 - given.probs), f
+    return given.mean, given.variance, f
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda x: type(x).__name__)
+def test_moments_against_simulation(likelihood: Likelihood) -> None:
+    prediction = mixture(likelihood)
+    given_mean, given_variance, _ = (x.detach().squeeze(-1) for x in simulate(prediction))
+    error = {"rtol": 0.02, "atol": 0.01}
+    torch.testing.assert_close(prediction.mean, given_mean.mean(0), **error)
+    torch.testing.assert_close(prediction.aleatoric.detach(), given_variance.mean(0), **error)
+    torch.testing.assert_close(prediction.epistemic, given_mean.var(0), **error)
+    torch.testing.assert_close(prediction.variance, prediction.aleatoric + prediction.epistemic)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda x: type(x).__name__)
+def test_log_prob_is_the_mixtures(likelihood: Likelihood) -> None:
+    prediction = mixture(likelihood)
+    _, _, f = simulate(prediction)
+    y = torch.tensor([0, 1, 1, 0])
+    log_probs = conditional(likelihood, f).log_prob(y if likelihood is SOFTMAX else y[:, None].double())
+    expected = log_probs.detach().reshape(len(f), 4).exp().mean(0).log()
+    torch.testing.assert_close(prediction.log_prob(y).detach(), expected, rtol=0, atol=0.02)
+
+
+def test_log_prob_of_several_outputs_keeps_them_together_within_a_component() -> None:
+    # Two components, far apart in both outputs: y near one of them has half its density, not a quarter.
+    means = torch.tensor([[[0.0, 0.0]], [[100.0, 100.0]]], dtype=torch.float64)
+    likelihood = GaussianLikelihood().double()
+    prediction = actgp.Prediction(means, torch.zeros_like(means), likelihood)
+    single = actgp.Prediction(means[:1], torch.zeros_like(means[:1]), likelihood)
+    y = torch.zeros(1, 2, dtype=torch.float64)
+    torch.testing.assert_close(prediction.log_prob(y), single.log_prob(y) + torch.tensor(0.5).double().log())
+    student = StudentTLikelihood().double()
+    both = actgp.Prediction(means, torch.full_like(means, 1e-6), student)
+    alone = actgp.Prediction(means[:1], torch.full_like(means[:1], 1e-6), student)
+    torch.testing.assert_close(
+        both.log_prob(y), alone.log_prob(y) + torch.tensor(0.5).double().log(), rtol=1e-3, atol=0
+    )
+
+
+def test_intervals_hold_their_probability() -> None:
+    prediction = mixture(GaussianLikelihood())
+    lower, upper = prediction.interval(0.9)
+    sd = (prediction.component_variances + prediction.likelihood.noise.detach()).sqrt()
+    normal = torch.distributions.Normal(prediction.component_means, sd)
+    for end, p in ((lower, 0.05), (upper, 0.95)):
+        torch.testing.assert_close(normal.cdf(end[:, None]).mean(0)[:, 0], torch.full((4,), p, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("likelihood", [StudentTLikelihood(), PoissonLikelihood()], ids=["student", "poisson"])
+def test_sampled_intervals_hold_about_their_probability(likelihood: Likelihood) -> None:
+    prediction = mixture(likelihood)
+    lower, upper = prediction.interval(0.9)
+    _, _, f = simulate(prediction)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        y = conditional(likelihood, f).sample()[..., 0]
+    inside = ((y >= lower) & (y <= upper)).double().mean(0)
+    assert (inside > 0.87).all()
+    if isinstance(likelihood, StudentTLikelihood):
+        assert (inside < 0.93).all()
+
+
+def test_intervals_leave_the_global_generator_alone() -> None:
+    before = torch.get_rng_state()
+    first = mixture(StudentTLikelihood()).interval(0.5)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(first[0], mixture(StudentTLikelihood()).interval(0.5)[0])
+
+
+def test_latent_moments_are_the_mixtures() -> None:
+    prediction = mixture(BernoulliLikelihood())
+    _, _, f = simulate(prediction)
+    torch.testing.assert_close(prediction.latent_mean, f.mean(0)[:, 0], rtol=0, atol=0.02)
+    torch.testing.assert_close(prediction.latent_variance, f.var(0)[:, 0], rtol=0.02, atol=0)
+
+
+def test_probabilities_sum_to_one(dtype: torch.dtype) -> None:
+    for likelihood, classes in ((BernoulliLikelihood(), 2), (SOFTMAX, 3)):
+        probabilities = mixture(likelihood, dtype).probabilities
+        assert probabilities.shape == (4, classes)
+        assert probabilities.dtype == dtype
+        torch.testing.assert_close(probabilities.sum(-1), torch.ones(4, dtype=dtype))
+
+
+def test_bernoulli_probability_is_the_closed_form() -> None:
+    prediction = mixture(BernoulliLikelihood(), S=1)
+    z = prediction.component_means / (1 + prediction.component_variances).sqrt()
+    torch.testing.assert_close(prediction.mean, torch.special.ndtr(z)[0, :, 0], rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(prediction.log_prob(torch.ones(4)).exp(), prediction.mean, rtol=1e-6, atol=1e-6)
+
+
+def test_what_a_likelihood_does_not_have_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match="probabilities need a likelihood of classes, got GaussianLikelihood; use mean"
+    ):
+        _ = mixture(GaussianLikelihood()).probabilities
+    with pytest.raises(
+        ValueError, match="class labels have no interval, got a likelihood of classes; use probabilities"
+    ):
+        mixture(SOFTMAX).interval()
+    with pytest.raises(ValueError, match="level must lie between 0 and 1, got 95; pass e.g. 0.95"):
+        mixture(GaussianLikelihood()).interval(95)

@@ -1,0 +1,55 @@
+"""The rooms: one-way imports, true public names, small files, quiet library."""
+
+import ast
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+import actgp
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+PACKAGES = ["actgp", *(f"actgp.{m.name}" for m in pkgutil.iter_modules(actgp.__path__) if m.ispkg)]
+
+
+def test_imports_run_one_way(capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
+    assert exit_code == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_is_true_and_sorted(package: str) -> None:
+    module = importlib.import_module(package)
+    assert len(set(module.__all__)) == len(module.__all__)
+    for name in module.__all__:
+        assert hasattr(module, name), f"{package}.__all__ names {name}, which it does not have"
+    tree = ast.parse(Path(module.__file__).read_text())
+    bound = {
+        alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    public = {name for name in bound | own if not name.startswith("_")} - {"checks"}
+    assert public == set(module.__all__)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_are_small_and_documented(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 250
+    assert ast.get_docstring(ast.parse(text)), f"{path} does not say what it holds"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_stand_at_the_top(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    nested = [
+        node.lineno
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert not nested, f"{path} imports inside a function at lines {nested}"
