@@ -135,5 +135,5 @@ def test_what_a_likelihood_does_not_have_is_refused() -> None:
         ValueError, match="class labels have no interval, got a likelihood of classes; use probabilities"
     ):
         mixture(SOFTMAX).interval()
-    with pytest.raises(ValueError, match="level must lie between 0 and 1, got 95; pass e.g. 0.95"):
-        mixture(GaussianLikelihood()).interval(95)
+    with pytest.raises(ValueError, match="level must lie between 0 and 1, got 95.0; pass e.g. 0.95"):
+        mixture(GaussianLikelihood()).interval(95.0)

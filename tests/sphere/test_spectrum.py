@@ -240,6 +240,13 @@ def test_dimension_and_levels_out_of_range(dimension: int, num_levels: int, text
         actgp.spectrum(actgp.ReLU(), dimension, num_levels)
 
 
+def test_what_has_no_spectrum_is_refused() -> None:
+    with pytest.raises(
+        TypeError, match="must be an actgp kernel or activation, got ReLU; wrap a function in actgp.Custom"
+    ):
+        actgp.spectrum(torch.nn.ReLU(), 3, 4)  # type: ignore[arg-type]
+
+
 def test_a_function_that_is_too_rough_is_refused() -> None:
     rough = actgp.CustomActivation(lambda t: torch.sign(torch.sin(40 * t)), lambda t: mpmath.sign(mpmath.sin(40 * t)))
     with pytest.raises(

@@ -1,7 +1,7 @@
 """Spectra: how much of a shape function lives on each level of harmonics."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float64
@@ -11,6 +11,7 @@ from actgp import checks
 from actgp.sphere.counting import num_harmonics
 
 
+@runtime_checkable
 class Zonal(Protocol):
     """Anything with a shape function on [−1, 1]: a kernel or an activation."""
 
@@ -53,6 +54,11 @@ def spectrum(shape: Zonal, dimension: int, num_levels: int) -> Spectrum:
         >>> actgp.spectrum(actgp.ReLU(), dimension=3, num_levels=4).eigenvalues
         tensor([0.2500, 0.1667, 0.0625, 0.0000], dtype=torch.float64)
     """
+    if not isinstance(shape, Zonal):
+        raise TypeError(
+            f"shape must be an actgp kernel or activation, got {type(shape).__name__}; "
+            "wrap a function in actgp.CustomActivation or actgp.CustomKernel"
+        )
     d = checks.integer(dimension, "dimension", minimum=2)
     levels = checks.integer(num_levels, "num_levels", minimum=1)
     return Spectrum(shape.energies(d, levels), d)

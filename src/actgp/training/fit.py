@@ -1,6 +1,7 @@
 """Fitting: hyper-parameters and variational parameters by gradient ascent on a model's own objective."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -8,6 +9,7 @@ from typing import Literal
 import numpy as np
 import torch
 from linear_operator.utils.errors import NanError, NotPSDError
+from linear_operator.utils.warnings import NumericalWarning
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 from torch import Tensor
@@ -98,7 +100,9 @@ def _fit_exactly(model: GPR | SGPR, num_steps: int, progress: bool) -> FitResult
         vector_to_parameters(torch.from_numpy(x).to(parameters[0]), parameters)
         model.zero_grad()
         try:
-            loss = -objective()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NumericalWarning)  # the line search may try what it does not keep
+                loss = -objective()
         except (ValueError, NanError, NotPSDError):  # a covariance that overflowed
             return NOT_FINITE, np.zeros_like(x)
         loss.backward()

@@ -1,0 +1,127 @@
+"""The command line: demo, tables, figures, diagnose."""
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from gpytorch.likelihoods import GaussianLikelihood
+from rich.console import Console
+from rich.table import Table
+
+from actgp import experiments
+from actgp.activations import activation as activation_of
+from actgp.experiments import demo as demonstration
+from actgp.features import ActivatedFeatures, SpectralMismatchWarning
+from actgp.kernels import ArcCosine, MatchedKernel, ZonalKernel, ZonalMatern, ZonalRBF
+from actgp.models import SVGP
+from actgp.models import diagnose as diagnose_model
+
+app = typer.Typer(
+    help="Activated Gaussian processes: one model that is a network and a Gaussian process.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+console = Console()
+
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to; it is made if need be.")]
+
+
+@app.command()
+def demo(output: Output = Path("demo")) -> None:
+    """Fit single-layer models to generated and bundled data; print scores, write pictures."""
+    regression = Table(title="Regression, held-out data, standardised units", title_justify="left")
+    for name in ("data", "model"):
+        regression.add_column(name)
+    for name in ("RMSE", "NLPD", "95 % coverage"):
+        regression.add_column(name, justify="right")
+    with console.status("regression"):
+        for score in demonstration.regression.scores():
+            console.print(f"[dim]fitted {score.model} to {score.data}[/dim]")
+            values = (f"{score.rmse:.3f}", f"{score.nlpd:.3f}", f"{score.coverage:.0%}")
+            regression.add_row(score.data, score.model, *values)
+
+    classification = Table(title="Classification, held-out data", title_justify="left")
+    for name in ("data", "model"):
+        classification.add_column(name)
+    for name in ("accuracy", "log-likelihood"):
+        classification.add_column(name, justify="right")
+    with console.status("classification"):
+        for result in demonstration.classification.scores():
+            console.print(f"[dim]fitted {result.model} to {result.data}[/dim]")
+            classification.add_row(result.data, result.model, f"{result.accuracy:.1%}", f"{result.log_likelihood:.3f}")
+
+    with console.status("pictures"):
+        pictures = [demonstration.two_readings(output), demonstration.probabilities(output)]
+    console.print()
+    console.print(regression)
+    console.print(classification)
+    console.print("[dim]waves and moons are generated; diabetes and breast cancer come with scikit-learn[/dim]")
+    _report(pictures)
+
+
+@app.command()
+def tables(output: Output = Path("tables")) -> None:
+    """Print and write (CSV) the paper's eigenvalue tables, numerical and analytical side by side with ours."""
+    for table in experiments.render_tables():
+        console.print(table)
+    _report(experiments.write_tables(output))
+
+
+@app.command()
+def figures(
+    names: Annotated[list[str] | None, typer.Argument(help="Which figures; all by default.")] = None,
+    output: Output = Path("figures"),
+) -> None:
+    """Write the paper's figures (PNG) with the numbers behind them (CSV)."""
+    unknown = [name for name in names or () if name not in experiments.FIGURES]
+    if unknown:
+        raise typer.BadParameter(f"expected names among {', '.join(experiments.FIGURES)}, got {', '.join(unknown)}")
+    with console.status("figures") as status:
+        paths = experiments.write_figures(output, names, progress=lambda name: status.update(f"drawing {name}"))
+    _report(paths)
+
+
+KERNELS: dict[str, type[ZonalKernel]] = {
+    "arccosine": ArcCosine,
+    "matched": MatchedKernel,
+    "matern": ZonalMatern,
+    "rbf": ZonalRBF,
+}
+
+
+@app.command()
+def diagnose(
+    activation: Annotated[str, typer.Option(help="relu, softplus, swish, gelu or tanh.")] = "softplus",
+    kernel: Annotated[str, typer.Option(help=f"{', '.join(KERNELS)}.")] = "arccosine",
+    input_dim: Annotated[int, typer.Option(min=1, help="Number of inputs.")] = 8,
+    num_inducing: Annotated[int, typer.Option(min=1, help="Number of hidden units.")] = 128,
+    num_levels: Annotated[int, typer.Option(min=1, help="Levels of the activation that are kept.")] = 20,
+) -> None:
+    """Say what an activation loses under a kernel, at standard normal inputs."""
+    if kernel not in KERNELS:
+        raise typer.BadParameter(f"expected one of {', '.join(KERNELS)}, got {kernel}", param_hint="--kernel")
+    try:
+        chosen = activation_of(activation)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--activation") from error
+    prior = MatchedKernel(input_dim, chosen, num_levels) if kernel == "matched" else KERNELS[kernel](input_dim)
+    generator = torch.Generator().manual_seed(0)
+    features = ActivatedFeatures(input_dim, num_inducing, chosen, num_levels, generator=generator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SpectralMismatchWarning)  # the diagnosis says the same
+        model = SVGP(prior, features, GaussianLikelihood())
+    console.print(str(diagnose_model(model, torch.randn(1_000, input_dim, generator=generator))), highlight=False)
+
+
+def _report(paths: Iterable[Path]) -> None:
+    for path in paths:
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+
+
+def main() -> None:
+    """The entry point `actgp`."""
+    app()

@@ -1,0 +1,6 @@
+"""The demo: the main job on generated and bundled data, as scores and pictures."""
+
+from actgp.experiments.demo import classification, regression
+from actgp.experiments.demo.pictures import probabilities, two_readings
+
+__all__ = ["classification", "probabilities", "regression", "two_readings"]

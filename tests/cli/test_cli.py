@@ -1,0 +1,56 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from actgp.cli import app
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_tables_are_printed_and_written(tmp_path: Path) -> None:
+    output = run("tables", "--output", str(tmp_path))
+    assert "0.0234" in output
+    assert sorted(path.name for path in tmp_path.glob("*.csv")) == [
+        "eigenvalues_arc_cosine.csv",
+        "eigenvalues_relu.csv",
+    ]
+
+
+def test_one_figure_by_name(tmp_path: Path) -> None:
+    output = run("figures", "spectra", "--output", str(tmp_path / "new" / "folder"))
+    assert "spectra.png" in output
+    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == ["spectra.csv", "spectra.png"]
+
+
+def test_unknown_names_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    for arguments, text in (
+        (["figures", "specta", "--output", str(tmp_path)], "expected names among"),
+        (["diagnose", "--kernel", "linear"], "expected one of arccosine"),
+        (["diagnose", "--activation", "rellu"], "activation must be one of"),
+        (["diagnose", "--input-dim", "0"], "greater than or equal to 1"),
+    ):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 2
+        assert text in " ".join(result.output.replace("│", " ").split())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kernel", ["arccosine", "matched", "matern", "rbf"])
+def test_diagnosis_says_what_is_lost(kernel: str) -> None:
+    output = run("diagnose", "--activation", "tanh", "--kernel", kernel, "--input-dim", "3", "--num-inducing", "20")
+    assert "prior variance unexplained" in output
+    assert ("levels that the kernel does not have" in " ".join(output.split())) == (kernel == "arccosine")
+
+
+def test_the_command_is_installed() -> None:
+    command = Path(sys.executable).with_name("actgp")
+    help_text = subprocess.run([command, "--help"], check=True, capture_output=True, text=True).stdout
+    for name in ("demo", "tables", "figures", "diagnose"):
+        assert name in help_text
