@@ -5,7 +5,9 @@ import importlib
 import pkgutil
 from pathlib import Path
 
+import jaxtyping
 import pytest
+import torch
 from importlinter.cli import lint_imports
 
 import actgp
@@ -56,3 +58,8 @@ def test_imports_stand_at_the_top(path: Path) -> None:
         if isinstance(node, ast.Import | ast.ImportFrom)
     ]
     assert not nested, f"{path} imports inside a function at lines {nested}"
+
+
+def test_shapes_in_signatures_are_checked_while_testing() -> None:
+    with pytest.raises(jaxtyping.TypeCheckError):
+        actgp.sphere.lift(torch.zeros(2, 2, dtype=torch.long))
