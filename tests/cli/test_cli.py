@@ -34,7 +34,7 @@ def test_unknown_names_are_refused_before_anything_is_written(tmp_path: Path) ->
         (["figures", "specta", "--output", str(tmp_path)], "expected names among"),
         (["diagnose", "--kernel", "linear"], "expected one of arccosine"),
         (["diagnose", "--activation", "rellu"], "activation must be one of"),
-        (["diagnose", "--input-dim", "0"], "greater than or equal to 1"),
+        (["diagnose", "--input-dim", "0"], "Invalid value for"),
     ):
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 2

@@ -18,6 +18,9 @@ class Report(Protocol):
 @contextmanager
 def progress_bar(description: str, total: int, *, show: bool) -> Iterator[Report]:
     """Shows a bar on standard error while the block runs, if `show` and if that is a terminal."""
+    if not (show and sys.stderr.isatty()):
+        yield lambda objective: None
+        return
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -26,7 +29,6 @@ def progress_bar(description: str, total: int, *, show: bool) -> Iterator[Report
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
         console=Console(file=sys.stderr),
-        disable=not (show and sys.stderr.isatty()),
         transient=True,
     )
     with bar:

@@ -45,7 +45,9 @@ def data_sets() -> dict[str, tuple[Array, NDArray[np.int64]]]:
 
 def network(X: Array, y: NDArray[np.int64]) -> Probability:
     """A network with as many hidden units, trained on the cross-entropy."""
-    model = MLPClassifier(hidden_layer_sizes=(NUM_INDUCING,), max_iter=5_000, random_state=SEED).fit(X, y)
+    model = MLPClassifier(
+        hidden_layer_sizes=(NUM_INDUCING,), max_iter=5_000, n_iter_no_change=100, random_state=SEED
+    ).fit(X, y)
     return lambda X: model.predict_proba(X)[:, 1]
 
 
