@@ -38,24 +38,21 @@ def demo(output: Output = Path("demo")) -> None:
         regression.add_column(name)
     for name in ("RMSE", "NLPD", "95 % coverage"):
         regression.add_column(name, justify="right")
-    with console.status("regression"):
-        for score in demonstration.regression.scores():
-            console.print(f"[dim]fitted {score.model} to {score.data}[/dim]")
-            values = (f"{score.rmse:.3f}", f"{score.nlpd:.3f}", f"{score.coverage:.0%}")
-            regression.add_row(score.data, score.model, *values)
+    for score in demonstration.regression.scores():
+        console.print(f"[dim]fitted {score.model} to {score.data}[/dim]")
+        values = (f"{score.rmse:.3f}", f"{score.nlpd:.3f}", f"{score.coverage:.0%}")
+        regression.add_row(score.data, score.model, *values)
 
     classification = Table(title="Classification, held-out data", title_justify="left")
     for name in ("data", "model"):
         classification.add_column(name)
     for name in ("accuracy", "log-likelihood"):
         classification.add_column(name, justify="right")
-    with console.status("classification"):
-        for result in demonstration.classification.scores():
-            console.print(f"[dim]fitted {result.model} to {result.data}[/dim]")
-            classification.add_row(result.data, result.model, f"{result.accuracy:.1%}", f"{result.log_likelihood:.3f}")
+    for result in demonstration.classification.scores():
+        console.print(f"[dim]fitted {result.model} to {result.data}[/dim]")
+        classification.add_row(result.data, result.model, f"{result.accuracy:.1%}", f"{result.log_likelihood:.3f}")
 
-    with console.status("pictures"):
-        pictures = [demonstration.two_readings(output), demonstration.probabilities(output)]
+    pictures = [demonstration.two_readings(output), demonstration.probabilities(output)]
     console.print()
     console.print(regression)
     console.print(classification)
