@@ -6,7 +6,11 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-RELATIVE_JITTER = {torch.float64: 1e-10, torch.float32: 1e-6}
+# L⁻¹ magnifies the round-off of what it multiplies by up to jitter^(−1/2): 1e-8 leaves float32 three good digits where
+# Kuu is singular, and costs nothing that float64 would notice. It is the same in both precisions, because whitened
+# parameters mean what they mean only together with their L.
+RELATIVE_JITTER = 1e-8
+SMALLEST = 1e-12
 GROWTH = 10.0
 LARGEST = 1e-2
 
@@ -18,12 +22,13 @@ class Cholesky(NamedTuple):
     jitter: float
 
 
-def stable_cholesky(K: Float64[Tensor, "M M"], dtype: torch.dtype) -> Cholesky:
-    """Decomposes a covariance matrix, in float64 whatever the model's precision.
+def stable_cholesky(K: Float64[Tensor, "M M"], relative_jitter: float = RELATIVE_JITTER) -> Cholesky:
+    """Decomposes a covariance matrix.
 
-    The jitter is relative to the mean of the diagonal. It starts at what the precision `dtype` of the surrounding
-    computation can resolve (L⁻¹ magnifies that computation's round-off by up to jitter^(−1/2)) and grows tenfold
-    until the decomposition succeeds.
+    Args:
+        K: The matrix, in float64 whatever the precision of the model around it.
+        relative_jitter: What is added to the diagonal at first, relative to its mean; it grows tenfold until the
+            decomposition succeeds.
     """
     scale = K.diagonal().mean().item()
     if not 0.0 < scale < float("inf"):
@@ -31,13 +36,12 @@ def stable_cholesky(K: Float64[Tensor, "M M"], dtype: torch.dtype) -> Cholesky:
             f"a covariance matrix must have a finite, positive diagonal, got mean {scale}; "
             "look for NaN or infinite parameters of the kernel or the features"
         )
-    relative = RELATIVE_JITTER[dtype]
-    while relative <= LARGEST:
-        jitter = relative * scale
+    while relative_jitter <= LARGEST:
+        jitter = relative_jitter * scale
         L, info = torch.linalg.cholesky_ex(K + jitter * torch.eye(len(K), dtype=K.dtype, device=K.device))
         if int(info) == 0:
             return Cholesky(L, jitter)
-        relative *= GROWTH
+        relative_jitter = max(SMALLEST, relative_jitter * GROWTH)
     raise ValueError(
         "a covariance matrix must be positive semi-definite, got one that is not, even with jitter of 1 % of its "
         "diagonal; look for non-finite off-diagonal entries"

@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 # Okabe and Ito's palette, which the colour-blind can tell apart.
 BLACK = "#000000"
 BLUE = "#0072B2"
-SKY = "#56B4E9"
 GREEN = "#009E73"
 ORANGE = "#E69F00"
 VERMILION = "#D55E00"
-PURPLE = "#CC79A7"
 GREY = "#8C8C8C"
 LIGHT = "#D9D9D9"
 

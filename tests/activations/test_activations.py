@@ -106,6 +106,13 @@ def test_function_in_double_precision_agrees_with_the_exact_one_where_it_can() -
     assert torch.equal(high[10:], torch.zeros(10, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("scale", [1e-13, 3000.0])
+def test_the_noise_floor_follows_the_size_of_the_function(scale: float) -> None:
+    double = actgp.CustomActivation(lambda t: scale * torch.nn.functional.softplus(t))
+    expected = scale * actgp.Softplus(1.0).energies(4, 8)
+    torch.testing.assert_close(double.energies(4, 8), expected, rtol=1e-8, atol=1e-12 * scale)
+
+
 def test_gradient_of_a_custom_activation_is_torchs() -> None:
     t = torch.linspace(-0.9, 0.9, 5, dtype=torch.float64, requires_grad=True)
     assert gradcheck(actgp.CustomActivation(torch.sin), (t,))

@@ -43,7 +43,7 @@ def test_the_approximation_never_exceeds_the_prior(
     if Kuu.diagonal().max() == 0:  # the only level the activation has, the kernel has not
         assert Kuf.abs().max() == 0
         return
-    A = torch.linalg.solve_triangular(stable_cholesky(Kuu, torch.float64).L, Kuf, upper=False)
+    A = torch.linalg.solve_triangular(stable_cholesky(Kuu).L, Kuf, upper=False)
     Kff = kernel(X).to_dense()
     assert torch.linalg.eigvalsh(Kff - A.T @ A).min() > -1e-7 * Kff.diagonal().max()
 
@@ -136,23 +136,30 @@ def test_cholesky_never_fails(num_inducing: int, input_dim: int, dtype: torch.dt
     with torch.no_grad():
         features.weights[num_inducing // 2 :] = features.weights[0]  # and repeated rows
     Kuu = features.Kuu(actgp.ArcCosine(input_dim).to(dtype))
-    L, jitter = stable_cholesky(Kuu, dtype)
+    L, jitter = stable_cholesky(Kuu)
     assert 0 < jitter < 1e-4 * Kuu.diagonal().mean()
     torch.testing.assert_close(L @ L.T, Kuu + jitter * torch.eye(num_inducing, dtype=torch.float64))
 
 
 def test_jitter_grows_as_far_as_it_must() -> None:
     K = torch.tensor([[1.0, 1.0 + 1e-5], [1.0 + 1e-5, 1.0]], dtype=torch.float64)  # smallest eigenvalue −1e-5
-    L, jitter = stable_cholesky(K, torch.float64)
+    L, jitter = stable_cholesky(K)
     assert 1e-5 < jitter <= 1e-4
     assert torch.isfinite(L).all()
 
 
+def test_jitter_may_start_at_nothing() -> None:
+    K = torch.tensor([[2.0, 1.0], [1.0, 2.0]], dtype=torch.float64)
+    assert stable_cholesky(K, relative_jitter=0.0).jitter == 0.0
+    singular = torch.ones(2, 2, dtype=torch.float64) - 1e-15 * torch.eye(2)
+    assert 0.0 < stable_cholesky(singular, relative_jitter=0.0).jitter < 1e-9
+
+
 def test_what_is_no_covariance_is_refused() -> None:
     with pytest.raises(ValueError, match="finite, positive diagonal, got mean nan; look for NaN"):
-        stable_cholesky(torch.full((2, 2), torch.nan, dtype=torch.float64), torch.float64)
+        stable_cholesky(torch.full((2, 2), torch.nan, dtype=torch.float64))
     with pytest.raises(ValueError, match="must be positive semi-definite, got one that is not"):
-        stable_cholesky(torch.tensor([[1.0, 3.0], [3.0, 1.0]], dtype=torch.float64), torch.float64)
+        stable_cholesky(torch.tensor([[1.0, 3.0], [3.0, 1.0]], dtype=torch.float64))
 
 
 @pytest.mark.parametrize(
@@ -169,6 +176,7 @@ def test_what_is_no_covariance_is_refused() -> None:
         ),
         (lambda: actgp.InducingPoints(torch.zeros(3)), ValueError, r"locations must have shape \[N, 3\], got \[3\]"),
         (lambda: actgp.InducingPoints(torch.zeros(0, 2)), ValueError, "at least one row"),
+        (lambda: actgp.InducingPoints(torch.zeros(5, 0)), ValueError, "locations must have 1 columns, got 0"),
         (lambda: actgp.InducingPoints([[0.0]]), TypeError, "locations must be a torch.Tensor, got list"),
         (
             lambda: actgp.InducingPoints(torch.full((2, 2), torch.nan)),
@@ -188,8 +196,10 @@ def test_kernels_and_inputs_that_do_not_fit_are_refused() -> None:
         features.Kuu(gpytorch.kernels.RBFKernel())
     with pytest.raises(ValueError, match="must have the same input_dim, got 3 and 2; build both"):
         features.Kuu(actgp.ArcCosine(3))
-    with pytest.raises(ValueError, match=r"kernel without batch_shape, got \[2\]; build one layer for each"):
+    with pytest.raises(ValueError, match=r"kernel of all inputs without batch_shape, got batch_shape \[2\]"):
         features.Kuu(actgp.ArcCosine(2, batch_shape=torch.Size([2])))
+    with pytest.raises(ValueError, match="without batch_shape, got .* and active_dims .* select the columns of X"):
+        features.Kuu(actgp.ArcCosine(2, active_dims=[0, 2]))
     kernel = actgp.ArcCosine(2)
     with pytest.raises(ValueError, match="X must have 2 columns, got 3; .* input_dim=3"):
         features.Kuf(kernel, torch.zeros(4, 3))
@@ -226,6 +236,25 @@ def test_mismatched_spectra_are_complained_of_once_each_with_the_remedy(name: st
     for message, text in zip(messages, texts, strict=True):
         assert text.replace("stays ", "") in message.replace("stays ", "")
         assert "use " in message
+
+
+def test_the_warning_points_at_the_users_line() -> None:
+    features = actgp.ActivatedFeatures(4, 10, "relu")
+    for build in (
+        lambda: actgp.GPLayer(actgp.ArcCosine(4), features),
+        lambda: actgp.SVGP(actgp.ArcCosine(4), features, gpytorch.likelihoods.GaussianLikelihood()),
+        lambda: actgp.SGPR(torch.zeros(2, 4), torch.zeros(2), actgp.ArcCosine(4), features),
+    ):
+        with pytest.warns(actgp.SpectralMismatchWarning) as caught:
+            build()
+        assert caught[0].filename == __file__
+
+
+def test_few_levels_are_told_from_missing_ones() -> None:
+    complaints = actgp.ActivatedFeatures(8, 10, "softplus", num_levels=2).complaints(actgp.ArcCosine(8))
+    assert len(complaints) == 1
+    assert "lies beyond the 2 levels that are kept" in complaints[0]
+    assert "use more levels" in complaints[0]
 
 
 @pytest.mark.parametrize("kernel", [actgp.ArcCosine(4), actgp.MatchedKernel(4, "tanh"), actgp.MatchedKernel(4, "relu")])

@@ -98,6 +98,9 @@ def test_spectral_energies_are_normalised() -> None:
     [
         (lambda: actgp.ArcCosine(0), ValueError, "input_dim must be at least 1, got 0"),
         (lambda: actgp.ArcCosine(2.5), TypeError, "input_dim must be an integer, got 2.5"),
+        (lambda: actgp.ArcCosine(2, order=1.0), TypeError, "order must be an integer, got 1.0"),
+        (lambda: actgp.MatchedKernel(2, "tanh", 1), ValueError, "energy on some level, got none on the first 1; raise"),
+        (lambda: setattr(actgp.ArcCosine(2), "variance", -1.0), ValueError, "variance must be positive, got -1.0"),
         (lambda: actgp.ArcCosine(2, order=3), ValueError, r"order must be one of \[0, 1, 2\], got 3"),
         (lambda: actgp.ZonalMatern(2, nu=1.0), ValueError, r"nu must be one of \[0.5, 1.5, 2.5\], got 1.0"),
         (lambda: actgp.SpectralKernel(2, [1.0, -1.0]), ValueError, "energies must not be negative .* take absolute"),
@@ -136,6 +139,17 @@ def test_wrong_inputs_are_refused() -> None:
         ValueError, match="spectrum in its own dimension 3 only, got dimension 5; build it with input_dim=4"
     ):
         actgp.spectrum(actgp.SpectralKernel(2, [1.0]), 5, 3)
+
+
+def test_active_dims_select_columns() -> None:
+    X = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    for kernel in (actgp.ArcCosine(2, active_dims=[0, 2]), actgp.ZonalMatern(2, active_dims=[0, 2])):
+        whole = type(kernel)(2)
+        torch.testing.assert_close(kernel(X).to_dense(), whole(X[:, [0, 2]]).to_dense())
+    both = actgp.ArcCosine(1, active_dims=[1]) + actgp.ZonalRBF(2, active_dims=[0, 2])
+    torch.testing.assert_close(
+        both(X).to_dense(), actgp.ArcCosine(1)(X[:, [1]]).to_dense() + actgp.ZonalRBF(2)(X[:, [0, 2]]).to_dense()
+    )
 
 
 def test_one_input_may_be_given_as_a_vector() -> None:

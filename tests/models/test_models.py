@@ -110,6 +110,62 @@ def test_repeated_rows_and_tiny_noise_do_not_break_exact_models() -> None:
         assert model.predict(X[:1]).mean.item() == pytest.approx(1.0, abs=1e-3)
 
 
+def test_exact_predictions_follow_the_parameters() -> None:
+    X = inputs(20, torch.float64)
+    model = actgp.GPR(X, X[:, 0], actgp.ArcCosine(2))
+    before = model.predict(X).mean
+    model.kernel.variance = 1e-3
+    fresh = actgp.GPR(X, X[:, 0], model.kernel, model.likelihood)
+    assert not torch.allclose(model.predict(X).mean, before)
+    torch.testing.assert_close(model.predict(X).mean, fresh.predict(X).mean)
+
+
+@pytest.mark.parametrize("input_dim", [1, 2])
+def test_changing_the_precision_does_not_change_the_function(input_dim: int) -> None:
+    g = torch.Generator().manual_seed(0)
+    X = torch.randn(100, input_dim, generator=g)
+    features = actgp.ActivatedFeatures(input_dim, 50, generator=g)
+    model = actgp.SVGP(actgp.ArcCosine(input_dim), features, GaussianLikelihood())
+    actgp.fit(model, X, torch.sin(2 * X[:, 0]), num_steps=200, learning_rate=0.05, generator=g)
+    single = model.predict(X)
+    double = model.double().predict(X.double())
+    torch.testing.assert_close(single.mean.double(), double.mean, rtol=0, atol=5e-3)
+    torch.testing.assert_close(single.variance.double(), double.variance, rtol=2e-2, atol=1e-3)
+
+
+def test_precisions_that_differ_are_refused_before_anything_changes(dtype: torch.dtype) -> None:
+    other = {torch.float32: torch.float64, torch.float64: torch.float32}[dtype]
+    model = svgp(GaussianLikelihood(), dtype)
+    X = inputs(5, other)
+    for call in (
+        lambda: model.predict(X),
+        lambda: model.elbo(X, X[:, 0], 5),
+        lambda: actgp.fit(model, X, X[:, 0]),
+    ):
+        with pytest.raises(
+            TypeError, match=r"X must have the precision of the model, float.., got float..; convert one"
+        ):
+            call()
+
+
+def test_exact_models_survive_a_change_of_precision() -> None:
+    X = inputs(20, torch.float64)
+    for model in (
+        actgp.GPR(X, X[:, 0], actgp.ArcCosine(2)),
+        actgp.SGPR(X, X[:, 0], actgp.ArcCosine(2), actgp.ActivatedFeatures(2, 10)),
+    ):
+        before = model.predict(X).mean
+        torch.testing.assert_close(model.float().predict(X).mean, before, rtol=1e-2, atol=1e-2)
+
+
+def test_huge_inputs_do_not_break_the_bound() -> None:
+    X = inputs(50, torch.float64) * 1e7
+    likelihood = GaussianLikelihood()
+    likelihood.noise = 1e-3
+    model = actgp.SGPR(X, X[:, 0] / 1e7, actgp.ArcCosine(2), actgp.ActivatedFeatures(2, 30), likelihood)
+    assert torch.isfinite(model.elbo())
+
+
 def test_one_row_is_enough() -> None:
     X, y = torch.ones(1, 2), torch.ones(1)
     assert torch.isfinite(actgp.GPR(X, y, actgp.ArcCosine(2)).predict(X).variance).all()
@@ -177,6 +233,37 @@ def test_bad_models_are_refused() -> None:
     softmax = SoftmaxLikelihood(num_classes=3, mixing_weights=False)
     with pytest.raises(ValueError, match="must be the softmax likelihood's number of features 3, got 2; leave it out"):
         actgp.SVGP(kernel, features, softmax, num_outputs=2)
+    with pytest.raises(
+        TypeError, match="noise must be the same for all rows, got MultitaskGaussianLikelihood; use gpyt"
+    ):
+        actgp.SVGP(kernel, features, gpytorch.likelihoods.MultitaskGaussianLikelihood(num_tasks=2), 2)
+    with pytest.raises(ValueError, match="noise must be one number, got 2; leave out batch_shape"):
+        actgp.SVGP(kernel, features, GaussianLikelihood(batch_shape=torch.Size([2])), 2)
+    points = actgp.InducingPoints(torch.zeros(3, 2))
+    for build in (
+        lambda: actgp.GPR(GOOD, torch.zeros(4), "arccosine"),
+        lambda: actgp.SGPR(GOOD, torch.zeros(4), "arccosine", points),
+        lambda: actgp.SVGP("arccosine", points, GaussianLikelihood()),
+    ):
+        with pytest.raises(TypeError, match="kernel must be a gpytorch kernel, got str"):
+            build()
+    with pytest.raises(TypeError, match="features must be inducing features, got NoneType"):
+        actgp.SGPR(GOOD, torch.zeros(4), kernel, None)  # type: ignore[arg-type]
+    for build in (
+        lambda: actgp.SGPR(GOOD, torch.zeros(4), actgp.ArcCosine(3), points),
+        lambda: actgp.SVGP(actgp.ArcCosine(3), points, GaussianLikelihood()),
+    ):
+        with pytest.raises(ValueError, match="same number of inputs, got 3 and 2; build both"):
+            build()
+    batch = actgp.ArcCosine(2, batch_shape=torch.Size([2]))
+    for build in (
+        lambda: actgp.GPR(GOOD, torch.zeros(4), batch),
+        lambda: actgp.SGPR(GOOD, torch.zeros(4), batch, points),
+    ):
+        with pytest.raises(
+            ValueError, match=r"the kernel must have no batch_shape, got \[2\]; build one model for each"
+        ):
+            build()
     for build in (
         lambda: actgp.GPR(GOOD, torch.zeros(4), kernel, BernoulliLikelihood()),
         lambda: actgp.SGPR(GOOD, torch.zeros(4), kernel, features, BernoulliLikelihood()),

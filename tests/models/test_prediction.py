@@ -126,6 +126,40 @@ def test_bernoulli_probability_is_the_closed_form() -> None:
     torch.testing.assert_close(prediction.log_prob(torch.ones(4)).exp(), prediction.mean, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("variance", [0.01, 1.0, 9.0])
+def test_narrow_noise_under_a_wide_latent(variance: float) -> None:
+    likelihood = StudentTLikelihood().double()
+    likelihood.noise = 0.01
+    prediction = actgp.Prediction(torch.zeros(1, 1, 1).double(), torch.full((1, 1, 1), variance).double(), likelihood)
+    f = torch.linspace(-30, 30, 2_000_001, dtype=torch.float64)
+    density = torch.distributions.StudentT(likelihood.deg_free, f, likelihood.noise.sqrt()).log_prob(torch.tensor(0.23))
+    prior = torch.distributions.Normal(0.0, variance**0.5).log_prob(f)
+    expected = (density + prior).logsumexp(0) + torch.log(f[1] - f[0])
+    assert prediction.log_prob(torch.tensor([0.23])).item() == pytest.approx(expected.item(), abs=1e-4)
+
+
+@pytest.mark.parametrize("variance", [0.1, 10.0, 100.0])
+def test_probabilities_and_densities_of_two_classes_agree(variance: float) -> None:
+    prediction = actgp.Prediction(torch.ones(2, 1, 1), torch.full((2, 1, 1), variance), BernoulliLikelihood())
+    torch.testing.assert_close(prediction.log_prob(torch.ones(1)).exp(), prediction.probabilities[:, 1])
+    torch.testing.assert_close(prediction.variance, prediction.mean * (1 - prediction.mean))
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda x: type(x).__name__)
+def test_predictions_stay_what_they_were_and_carry_no_gradient(likelihood: Likelihood) -> None:
+    prediction = mixture(likelihood)
+    before = prediction.log_prob(torch.tensor([0, 1, 1, 0]))
+    for parameter in likelihood.parameters():
+        with torch.no_grad():
+            parameter.add_(1.0)
+    assert torch.equal(prediction.log_prob(torch.tensor([0, 1, 1, 0])), before)
+    assert not before.requires_grad
+    assert not prediction.variance.requires_grad
+    for parameter in likelihood.parameters():
+        with torch.no_grad():
+            parameter.sub_(1.0)
+
+
 def test_what_a_likelihood_does_not_have_is_refused() -> None:
     with pytest.raises(
         ValueError, match="probabilities need a likelihood of classes, got GaussianLikelihood; use mean"

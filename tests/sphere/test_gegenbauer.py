@@ -54,6 +54,15 @@ def test_paper_scale_degenerates_in_dimension_two() -> None:
         actgp.gegenbauer(torch.zeros(3), 2, 4)
 
 
+def test_values_beyond_the_precision_are_refused() -> None:
+    with pytest.raises(
+        ValueError, match="must stay within torch.float32, got more than 3e.38 at level 20 .* normalised"
+    ):
+        actgp.gegenbauer(torch.zeros(1), 1025, 21)
+    with pytest.raises(ValueError, match="must stay within torch.float64"):
+        actgp.gegenbauer(torch.zeros(1).double(), 4096, 300)
+
+
 def test_wrong_points_and_levels_are_refused() -> None:
     with pytest.raises(TypeError, match=r"t must be a torch.Tensor, got list; convert it with torch.as_tensor"):
         actgp.normalised_gegenbauer([0.5], 3, 4)  # type: ignore[arg-type]

@@ -76,5 +76,7 @@ def test_dtype_follows_the_input(dtype: torch.dtype) -> None:
 def test_too_many_harmonics_and_wrong_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="at most 5000 per level, got .* at level 9 in dimension 20; lower num_levels"):
         actgp.SphericalHarmonics(20, 10)
-    with pytest.raises(ValueError, match="directions must have 3 columns, got 4"):
+    with pytest.raises(ValueError, match=r"directions must have shape \[N, 3\], got \[2, 4\]; pass points"):
         actgp.SphericalHarmonics(3, 2)(torch.zeros(2, 4))
+    with pytest.raises(ValueError, match="directions must be unit vectors, got one whose norm is off by 1; normalise"):
+        actgp.SphericalHarmonics(3, 2)(2 * unit_vectors(2, 3, 0))

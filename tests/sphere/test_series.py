@@ -59,5 +59,7 @@ def test_only_points_and_coefficients_are_kept_for_the_backward_pass() -> None:
 def test_bad_series_are_refused() -> None:
     with pytest.raises(ValueError, match=r"energies must have shape \[..., num_levels\], got \[0\]"):
         actgp.zonal_series(torch.zeros(2), torch.zeros(0), 3)
+    with pytest.raises(TypeError, match="t must be float32 or float64, got torch.int64; convert it with"):
+        actgp.zonal_series(torch.tensor([0, 1]), torch.tensor([0.5, 0.5]), 3)
     with pytest.raises(ValueError, match="dimension must be at least 2, got 1"):
         actgp.zonal_series(torch.zeros(2), torch.zeros(3), 1)

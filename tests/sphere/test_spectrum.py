@@ -245,6 +245,10 @@ def test_what_has_no_spectrum_is_refused() -> None:
         TypeError, match="must be an actgp kernel or activation, got ReLU; wrap a function in actgp.Custom"
     ):
         actgp.spectrum(torch.nn.ReLU(), 3, 4)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be an actgp kernel or activation, got ABCMeta"):
+        actgp.spectrum(actgp.ReLU, 3, 4)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be an actgp kernel or activation, got Spectrum"):
+        actgp.spectrum(actgp.spectrum(actgp.ReLU(), 3, 4), 3, 4)  # type: ignore[arg-type]
 
 
 def test_a_function_that_is_too_rough_is_refused() -> None:

@@ -26,7 +26,7 @@ from actgp.sphere.series import zonal_series
 ExactUnit = Callable[[mpmath.mpf], mpmath.mpf]
 
 LEARNABLE_RANGE = (0.1, 10.0)
-INTERPOLATION_POINTS = 32  # log |a_n| to 1e-9 or better
+INTERPOLATION_POINTS = 32  # log |a_n| to 1e-6 or better
 
 
 class SharpActivation(Activation):
@@ -34,7 +34,8 @@ class SharpActivation(Activation):
 
     Args:
         beta: The sharpness β > 0. The larger, the closer to the limit (ReLU for softplus, swish and GELU).
-        learnable: Whether β is a parameter, kept between 0.1 and 10.
+        learnable: Whether β is a parameter, kept between 0.1 and 10. The first use in a dimension then takes some
+            seconds, for the energies at many β.
     """
 
     def __init__(self, beta: float = 1.0, *, learnable: bool = False) -> None:

@@ -10,8 +10,8 @@ from actgp.activations.sharp import SharpActivation
 class Tanh(SharpActivation):
     """σ(t) = tanh(β t) / β.
 
-    An odd function: its levels are 1, 3, 5, …, of which the arc-cosine kernel has only the first. Use it with a
-    kernel that has the odd levels, such as `ZonalMatern` or `MatchedKernel`.
+    An odd function: its levels are 1, 3, 5, …, of which the arc-cosine kernel has only the first, and half of a Matérn
+    kernel's variance lies on the others. Use it with `MatchedKernel`.
     """
 
     @staticmethod

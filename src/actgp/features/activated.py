@@ -68,7 +68,7 @@ class ActivatedFeatures(InducingFeatures):
 
     @property
     def dimension(self) -> int:
-        """D = D + 1."""
+        """The dimension d = D + 1 of the space that holds the sphere."""
         return self._input_dim + 1
 
     @property
@@ -112,10 +112,11 @@ class ActivatedFeatures(InducingFeatures):
                 f"kernel and features must have the same input_dim, got {kernel.input_dim} and {self.input_dim}; "
                 "build both with the number of columns of X"
             )
-        if kernel.batch_shape:
+        if kernel.batch_shape or kernel.active_dims is not None:
             raise ValueError(
-                f"activated features need a kernel without batch_shape, got {list(kernel.batch_shape)}; "
-                "build one layer for each element"
+                f"activated features need a kernel of all inputs without batch_shape, got batch_shape "
+                f"{list(kernel.batch_shape)} and active_dims {kernel.active_dims}; select the columns of X instead, "
+                "and build one layer for each element of a batch"
             )
         return kernel
 

@@ -4,7 +4,8 @@ The inducing variable u = ⟨f, g⟩ exists where g is in the kernel's RKHS, ‖
 things can go wrong (paper, section 4.3):
 
 * the activation has energy on levels where the kernel has none: those levels are dropped from g;
-* the kernel has energy on levels where the activation has none: that prior variance is never explained;
+* the kernel has energy on levels where the activation has none, or beyond the truncation: that prior variance is
+  never explained;
 * the norm grows with the truncation: the larger it is, the less each inducing variable explains.
 """
 
@@ -57,8 +58,13 @@ class SpectralMatch:
 
     @property
     def missing(self) -> float:
-        """The fraction of prior variance on levels which the activation does not have, or beyond the truncation."""
-        return 1 - self.kernel_energies.detach()[self.shared.detach() != 0].sum().item()
+        """The fraction of prior variance on levels n < Ñ which the activation does not have."""
+        return self.kernel_energies.detach()[self.shared.detach() == 0].sum().item()
+
+    @property
+    def truncated(self) -> float:
+        """The fraction of prior variance on levels n ≥ Ñ, since the energies of a kernel sum to one."""
+        return 1 - self.kernel_energies.detach().sum().item()
 
     @property
     def upper_norm(self) -> float:
@@ -80,11 +86,16 @@ class SpectralMatch:
                 f"{self.missing:.1%} of the prior variance lies on levels that the activation does not have, and stays "
                 "unexplained however many inducing variables there are; use MatchedKernel with this activation"
             )
+        if self.truncated > MISSING_WARNING:
+            found.append(
+                f"{self.truncated:.1%} of the prior variance lies beyond the {len(self.norms)} levels that are kept, "
+                "and stays unexplained; use more levels (num_levels)"
+            )
         if len(self.norms) >= LEVELS_TO_JUDGE_NORM and self.upper_norm > UPPER_NORM_WARNING:
             found.append(
                 f"the features' RKHS norm has not converged: {self.upper_norm:.0%} of its square is on the upper half "
                 "of the levels, so that a finer truncation explains less; use a smoother activation (Softplus, or a "
-                "smaller beta), fewer levels, or MatchedKernel"
+                "smaller beta), or fewer levels"
             )
         return found
 

@@ -18,7 +18,8 @@ class InducingPoints(InducingFeatures):
     def __init__(self, locations: Float[Tensor, "M D"]) -> None:
         super().__init__()
         checks.tensor(locations, "locations")
-        checks.inputs(locations, locations.shape[-1] if locations.ndim else 0, "locations")
+        columns = max(1, locations.shape[-1]) if locations.ndim else 1
+        checks.inputs(locations, columns, "locations")
         self.locations = nn.Parameter(locations.detach().clone())
 
     @property

@@ -10,6 +10,7 @@ s is the covariance of σ_p(w·x̂) over random w, so its eigenvalues are λ_n =
 For p = 1 this reads λ_n = 2d σ_n², for every d, odd or even.
 """
 
+from collections.abc import Sequence
 from math import pi
 
 import torch
@@ -29,11 +30,19 @@ class ArcCosine(ZonalKernel):
         input_dim: D, the number of inputs.
         order: 0, 1 or 2: the power p of the rectifier. It changes the shape only; the radius stays linear.
         batch_shape: gpytorch's batch shape.
+        active_dims: gpytorch's: the D columns of X to use, where X has more.
     """
 
-    def __init__(self, input_dim: int, order: int = 1, *, batch_shape: torch.Size | None = None) -> None:
-        super().__init__(input_dim, batch_shape=batch_shape)
-        self.order = checks.choice(order, "order", (0, 1, 2))
+    def __init__(
+        self,
+        input_dim: int,
+        order: int = 1,
+        *,
+        batch_shape: torch.Size | None = None,
+        active_dims: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(input_dim, batch_shape=batch_shape, active_dims=active_dims)
+        self.order = checks.choice(checks.integer(order, "order", minimum=0), "order", (0, 1, 2))
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return _shape(t, self.order)

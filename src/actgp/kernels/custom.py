@@ -1,6 +1,6 @@
 """A zonal kernel from any positive-definite shape function."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import mpmath
 import torch
@@ -21,6 +21,7 @@ class CustomKernel(ZonalKernel):
         function: s(t) of a tensor, elementwise, with s(1) = 1 and no negative energy in dimension D + 1.
         exact: The same function of an mpmath number, for energies to full accuracy; see `CustomActivation`.
         batch_shape: gpytorch's batch shape.
+        active_dims: gpytorch's: the D columns of X to use, where X has more.
     """
 
     def __init__(
@@ -30,8 +31,9 @@ class CustomKernel(ZonalKernel):
         exact: Callable[[mpmath.mpf], mpmath.mpf] | None = None,
         *,
         batch_shape: torch.Size | None = None,
+        active_dims: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(input_dim, batch_shape=batch_shape)
+        super().__init__(input_dim, batch_shape=batch_shape, active_dims=active_dims)
         self.custom = CustomShape(function, exact)
         at_one = function(torch.ones(1, dtype=torch.float64)).item()
         if abs(at_one - 1) > 1e-8:

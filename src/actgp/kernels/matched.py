@@ -4,6 +4,8 @@ Then c_n = a_n² / k_n ∝ |a_n|: the activation's levels are the kernel's, its 
 prior variance sits on levels which the activation does not have.
 """
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
@@ -24,6 +26,7 @@ class MatchedKernel(ZonalKernel):
         activation: The activation, or its name. If its sharpness is learnable, the kernel follows it.
         num_levels: Ñ, as many as the features that are to use the kernel.
         batch_shape: gpytorch's batch shape.
+        active_dims: gpytorch's: the D columns of X to use, where X has more.
     """
 
     def __init__(
@@ -33,10 +36,16 @@ class MatchedKernel(ZonalKernel):
         num_levels: int = 20,
         *,
         batch_shape: torch.Size | None = None,
+        active_dims: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(input_dim, batch_shape=batch_shape)
+        super().__init__(input_dim, batch_shape=batch_shape, active_dims=active_dims)
         self.activation = activation_of(activation)
         self.num_levels = checks.integer(num_levels, "num_levels", minimum=1)
+        if not self.activation.energies(self.dimension, self.num_levels).any():
+            raise ValueError(
+                f"the activation must have energy on some level, got none on the first {self.num_levels}; "
+                "raise num_levels"
+            )
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return zonal_series(t, self._matched(), self.dimension)

@@ -10,6 +10,7 @@ All levels of its spectrum are positive, which is why activations with missing l
 (paper, figure 5).
 """
 
+from collections.abc import Sequence
 from math import sqrt
 
 import mpmath
@@ -29,10 +30,18 @@ class ZonalMatern(ZonalKernel):
         input_dim: D, the number of inputs.
         nu: The smoothness ν: 0.5, 1.5 or 2.5.
         batch_shape: gpytorch's batch shape.
+        active_dims: gpytorch's: the D columns of X to use, where X has more.
     """
 
-    def __init__(self, input_dim: int, nu: float = 2.5, *, batch_shape: torch.Size | None = None) -> None:
-        super().__init__(input_dim, batch_shape=batch_shape)
+    def __init__(
+        self,
+        input_dim: int,
+        nu: float = 2.5,
+        *,
+        batch_shape: torch.Size | None = None,
+        active_dims: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(input_dim, batch_shape=batch_shape, active_dims=active_dims)
         self.nu = checks.choice(nu, "nu", (0.5, 1.5, 2.5))
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

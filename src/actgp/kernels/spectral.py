@@ -18,12 +18,18 @@ class SpectralKernel(ZonalKernel):
         input_dim: D, the number of inputs.
         energies: k_0, …, k_{Ñ−1}, none negative; only their ratios matter, the variance is the kernel's own.
         batch_shape: gpytorch's batch shape.
+        active_dims: gpytorch's: the D columns of X to use, where X has more.
     """
 
     def __init__(
-        self, input_dim: int, energies: Sequence[float] | Tensor, *, batch_shape: torch.Size | None = None
+        self,
+        input_dim: int,
+        energies: Sequence[float] | Tensor,
+        *,
+        batch_shape: torch.Size | None = None,
+        active_dims: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(input_dim, batch_shape=batch_shape)
+        super().__init__(input_dim, batch_shape=batch_shape, active_dims=active_dims)
         values = torch.as_tensor(energies, dtype=torch.float64).detach().cpu()
         if values.ndim != 1 or len(values) == 0:
             raise ValueError(f"energies must have shape [num_levels], got {list(values.shape)}; pass a list of numbers")

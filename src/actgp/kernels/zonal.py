@@ -5,6 +5,7 @@ k_n ≥ 0; the radius is linear, as in the paper (eq. 5), whatever the shape.
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,16 +24,28 @@ class ZonalKernel(Kernel):
     Args:
         input_dim: D, the number of inputs; the sphere lives in R^d with d = D + 1.
         batch_shape: gpytorch's batch shape: one set of lengthscales and one variance for each element.
+        active_dims: gpytorch's: the D columns of X to use, where X has more.
     """
 
     has_lengthscale = True
     is_stationary = False  # gpytorch takes any kernel with a lengthscale for stationary
 
-    def __init__(self, input_dim: int, *, batch_shape: torch.Size | None = None) -> None:
+    def __init__(
+        self,
+        input_dim: int,
+        *,
+        batch_shape: torch.Size | None = None,
+        active_dims: Sequence[int] | None = None,
+    ) -> None:
         input_dim = checks.integer(input_dim, "input_dim", minimum=1)
         batch_shape = torch.Size([]) if batch_shape is None else torch.Size(batch_shape)
         # Through exp, raw parameters at zero are lengthscales and a variance of exactly one, in every precision.
-        super().__init__(ard_num_dims=input_dim, batch_shape=batch_shape, lengthscale_constraint=_positive())
+        super().__init__(
+            ard_num_dims=input_dim,
+            batch_shape=batch_shape,
+            active_dims=None if active_dims is None else tuple(active_dims),
+            lengthscale_constraint=_positive(),
+        )
         self.input_dim = input_dim
         self.register_parameter("raw_variance", nn.Parameter(torch.zeros(batch_shape)))
         self.register_constraint("raw_variance", _positive())
@@ -59,6 +72,8 @@ class ZonalKernel(Kernel):
     @variance.setter
     def variance(self, value: float | Tensor) -> None:
         value = torch.as_tensor(value).to(self.raw_variance)
+        if not (value > 0).all():
+            raise ValueError(f"variance must be positive, got {value.tolist()}; pass e.g. 1.0")
         self.initialize(raw_variance=self.raw_variance_constraint.inverse_transform(value))
 
     def polar(self, X: Float[Tensor, "*batch N D"]) -> Polar:

@@ -1,6 +1,6 @@
 """GP layers: q(u), conditionals and KL."""
 
-from actgp.layers.gp_layer import GPLayer, Marginals, solve_whitened, warn_of_mismatch
+from actgp.layers.gp_layer import GPLayer, Marginals, check_kernel, check_pair, solve_whitened
 from actgp.layers.whitened import WhitenedGaussian
 
-__all__ = ["GPLayer", "Marginals", "WhitenedGaussian", "solve_whitened", "warn_of_mismatch"]
+__all__ = ["GPLayer", "Marginals", "WhitenedGaussian", "check_kernel", "check_pair", "solve_whitened"]

@@ -5,6 +5,7 @@ mean  = Aᵀ m  = Kufᵀ V,   V = L⁻ᵀ m           (V: the output weights of 
 var_p = k(x, x) − Σ A² + Σ (S_pᵀ A)²
 """
 
+import inspect
 import warnings
 from typing import NamedTuple
 
@@ -38,17 +39,8 @@ class GPLayer(nn.Module):
 
     def __init__(self, kernel: Kernel, features: InducingFeatures, num_outputs: int = 1) -> None:
         super().__init__()
-        if not isinstance(kernel, Kernel):
-            raise TypeError(
-                f"kernel must be a gpytorch kernel, got {type(kernel).__name__}; pass e.g. actgp.ArcCosine(D)"
-            )
-        if not isinstance(features, InducingFeatures):
-            raise TypeError(
-                f"features must be inducing features, got {type(features).__name__}; "
-                "pass actgp.ActivatedFeatures or actgp.InducingPoints"
-            )
+        check_pair(kernel, features)
         self.num_outputs = checks.integer(num_outputs, "num_outputs", minimum=1)
-        warn_of_mismatch(kernel, features)
         self.kernel = kernel
         self.features = features
         self.q = WhitenedGaussian(features.num_inducing, self.num_outputs)
@@ -60,7 +52,7 @@ class GPLayer(nn.Module):
 
     def cholesky(self) -> Cholesky:
         """L of Kuu, in float64, with the jitter that it took."""
-        return stable_cholesky(self.features.Kuu(self.kernel), self.q.mean.dtype)
+        return stable_cholesky(self.features.Kuu(self.kernel))
 
     def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """A = L⁻¹ Kuf, in the precision of X."""
@@ -102,7 +94,36 @@ def solve_whitened(L: Float64[Tensor, "M M"], Kuf: Float[Tensor, "M N"]) -> Floa
     return torch.linalg.solve_triangular(L, Kuf.double(), upper=False).to(Kuf)
 
 
-def warn_of_mismatch(kernel: Kernel, features: InducingFeatures) -> None:
-    """Warns of what the features lose under this kernel, with the remedies."""
+def check_pair(kernel: Kernel, features: InducingFeatures) -> None:
+    """Refuses a kernel and features that cannot work together, and warns of those that do so badly."""
+    if not isinstance(features, InducingFeatures):
+        raise TypeError(
+            f"features must be inducing features, got {type(features).__name__}; "
+            "pass actgp.ActivatedFeatures or actgp.InducingPoints"
+        )
+    check_kernel(kernel)
+    if kernel.active_dims is None and kernel.ard_num_dims not in (None, features.input_dim):
+        raise ValueError(
+            f"kernel and features must have the same number of inputs, got {kernel.ard_num_dims} and "
+            f"{features.input_dim}; build both with the number of columns of X"
+        )
     for complaint in features.complaints(kernel):
-        warnings.warn(complaint, SpectralMismatchWarning, stacklevel=3)
+        warnings.warn(complaint, SpectralMismatchWarning, stacklevel=_levels_to_the_caller())
+
+
+def check_kernel(kernel: Kernel) -> None:
+    """Refuses what is no kernel, and batches of kernels."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a gpytorch kernel, got {type(kernel).__name__}; pass e.g. actgp.ArcCosine(D)")
+    if kernel.batch_shape:
+        raise ValueError(
+            f"the kernel must have no batch_shape, got {list(kernel.batch_shape)}; build one model for each element"
+        )
+
+
+def _levels_to_the_caller() -> int:
+    """How far up the stack the first frame outside this package is, seen from the caller of this function."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("actgp."):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -49,6 +49,7 @@ class LayerDiagnosis:
             rows += [
                 ("activation lost: levels the kernel lacks", f"{self.match.lost:.2%}"),
                 ("prior missing: levels the activation lacks", f"{self.match.missing:.2%}"),
+                ("prior truncated: levels that are not kept", f"{self.match.truncated:.2%}"),
                 ("truncation error of the activation", f"{self.truncation_error:.2%}"),
                 ("RKHS norm of a feature", f"{self.norm:.3g}"),
                 ("... share of its square on the upper levels", f"{self.match.upper_norm:.2%}"),
@@ -89,9 +90,10 @@ def diagnose(model: SGPR | SVGP, X: Float[Tensor, "N D"]) -> Diagnosis:
     singular = torch.linalg.svdvals(L)
     advice = list(features.complaints(kernel))
     if unexplained > UNEXPLAINED_WARNING and not advice:
+        smoother = ", a smaller beta, or MatchedKernel" if isinstance(features, ActivatedFeatures) else ""
         advice.append(
-            f"{unexplained:.0%} of the prior variance is unexplained at these inputs; use more inducing variables, "
-            "a smaller beta, or MatchedKernel"
+            f"{unexplained:.0%} of the prior variance is unexplained at these inputs; "
+            f"use more inducing variables{smoother}"
         )
     truncation_error = norm = match = None
     if isinstance(features, ActivatedFeatures):

@@ -13,9 +13,9 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp import checks
-from actgp.likelihoods import targets
+from actgp.layers import check_kernel
+from actgp.likelihoods import gaussian, targets
 from actgp.models.prediction import Prediction
-from actgp.models.sgpr import gaussian
 
 
 class GPR(ExactGP):
@@ -34,8 +34,10 @@ class GPR(ExactGP):
     def __init__(
         self, X: Float[Tensor, "N D"], y: Tensor, kernel: Kernel, likelihood: GaussianLikelihood | None = None
     ) -> None:
-        checks.inputs(X, kernel.ard_num_dims or X.shape[-1])
-        likelihood = GaussianLikelihood() if likelihood is None else gaussian(likelihood)
+        check_kernel(kernel)
+        columns = checks.tensor(X, "X").shape[-1] if kernel.active_dims is not None else kernel.ard_num_dims
+        checks.inputs(X, columns or max(1, checks.tensor(X, "X").shape[-1]))
+        likelihood = gaussian(likelihood)
         num_outputs = y.shape[-1] if isinstance(y, Tensor) and y.ndim == 2 else 1
         y = targets(likelihood, y, len(X), num_outputs, torch.float64)
         # gpytorch keeps several outputs as a batch: inputs [P, N, D], targets [P, N].
@@ -59,9 +61,10 @@ class GPR(ExactGP):
     def predict(self, X: Float[Tensor, "N D"]) -> Prediction:
         """The predictive distribution at each input."""
         checks.inputs(X, self.train_inputs[0].shape[-1])
+        self.train()  # drops gpytorch's cache, which does not notice that parameters have changed
         self.eval()
         with _exactly():
-            f = self(X.double().expand(*self.train_inputs[0].shape[:-2], *X.shape))
+            f = self(X.to(self.train_inputs[0]).expand(*self.train_inputs[0].shape[:-2], *X.shape))
             mean, variance = f.mean, f.variance
         shape = (1, -1, len(X))  # [1, P, N]
         mean, variance = (values.reshape(shape).mT.to(X.dtype) for values in (mean, variance))

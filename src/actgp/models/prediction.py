@@ -9,11 +9,11 @@ law of total variance
     variance  = aleatoric + epistemic
 """
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
 
-import numpy as np
 import torch
 from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likelihood, SoftmaxLikelihood
 from gpytorch.likelihoods.likelihood import _OneDimensionalLikelihood
@@ -23,7 +23,8 @@ from torch.distributions import Bernoulli, Categorical, Distribution, Normal
 
 from actgp.likelihoods import conditional, sample_latent, targets
 
-QUADRATURE_POINTS = 32
+QUADRATURE_POINTS = 401
+QUADRATURE_RANGE = 7.0  # standard deviations
 SOBOL_POINTS = 512
 INTERVAL_SAMPLES = 2_000
 BISECTIONS = 60
@@ -45,6 +46,11 @@ class Prediction:
     component_means: Float[Tensor, "S N P"]
     component_variances: Float[Tensor, "S N P"]
     likelihood: Likelihood
+
+    def __post_init__(self) -> None:
+        # A prediction stays what it was when the model is trained on: it keeps the likelihood as it is now.
+        own = copy.deepcopy(self.likelihood).requires_grad_(False).to(self.component_means.dtype)
+        object.__setattr__(self, "likelihood", own)
 
     @property
     def latent_mean(self) -> Tensor:
@@ -93,7 +99,7 @@ class Prediction:
         S, N, P = self.component_means.shape
         y = targets(self.likelihood, y, N, P, self.component_means.dtype)
         if isinstance(self.likelihood, GaussianLikelihood):
-            variance = self.component_variances + self.likelihood.noise.detach()
+            variance = self.component_variances + self.likelihood.noise
             components = Normal(self.component_means, variance.sqrt()).log_prob(y).sum(-1)  # [S, N]
             return components.logsumexp(0) - log(S)
         if isinstance(self.likelihood, BernoulliLikelihood):
@@ -119,7 +125,7 @@ class Prediction:
 
     def _quantile(self, p: float) -> Float[Tensor, "N P"]:
         if isinstance(self.likelihood, GaussianLikelihood):
-            sd = (self.component_variances + self.likelihood.noise.detach()).sqrt()
+            sd = (self.component_variances + self.likelihood.noise).sqrt()
             return _mixture_quantile(self.component_means, sd, p)
         samples = self._samples  # [K, N, P]
         return samples.quantile(p, dim=0)
@@ -136,12 +142,13 @@ class Prediction:
 
     @cached_property
     def _nodes(self) -> tuple[Float[Tensor, "Q S N P"], Float[Tensor, " Q"]]:
-        """Points f and log-weights that integrate over each component: Gauss–Hermite, or Sobol for several latents."""
+        """Points f and log-weights that integrate over each component: a grid, or Sobol points for several latents."""
         mean, variance = self.component_means, self.component_variances
         if isinstance(self.likelihood, _OneDimensionalLikelihood):
-            x, w = np.polynomial.hermite_e.hermegauss(QUADRATURE_POINTS)
-            points = torch.as_tensor(x).to(mean).reshape(-1, 1, 1, 1)
-            return mean + variance.sqrt() * points, torch.as_tensor(np.log(w / w.sum())).to(mean)
+            # The trapezoidal rule resolves likelihoods down to a thirtieth of the latent's sd; Gauss–Hermite does not.
+            x = torch.linspace(-QUADRATURE_RANGE, QUADRATURE_RANGE, QUADRATURE_POINTS).to(mean)
+            log_weights = (-0.5 * x**2).log_softmax(0)
+            return mean + variance.sqrt() * x.reshape(-1, 1, 1, 1), log_weights
         sobol = torch.quasirandom.SobolEngine(mean.shape[-1], scramble=True, seed=SEED)
         points = torch.special.ndtri(sobol.draw(SOBOL_POINTS, dtype=torch.float64)).to(mean)  # [Q, P]
         log_weights = torch.full((SOBOL_POINTS,), -log(SOBOL_POINTS)).to(mean)
@@ -153,8 +160,15 @@ class Prediction:
         if isinstance(self.likelihood, GaussianLikelihood):
             mean = self.component_means.mean(0)
             spread = self.component_means.var(0, correction=0)
-            noise = self.likelihood.noise.detach().expand_as(mean).to(mean)
+            noise = self.likelihood.noise.expand_as(mean).to(mean)
             return mean, noise, self.component_variances.mean(0) + spread
+        if isinstance(self.likelihood, BernoulliLikelihood):
+            # As in log_prob. E[Φ²] has no such form, but aleatoric + epistemic = p (1 − p).
+            p = torch.special.ndtr(self.component_means / (1 + self.component_variances).sqrt()).mean(0)
+            f, log_weights = self._nodes
+            weights = log_weights.exp().reshape(-1, 1, 1, 1) / len(self.component_means)
+            epistemic = (weights * (torch.special.ndtr(f) - p).square()).sum((0, 1))
+            return p, p * (1 - p) - epistemic, epistemic
         f, log_weights = self._nodes
         weights = log_weights.exp().reshape(-1, 1, 1, 1) / len(self.component_means)
         given_mean, given_variance = _conditional_moments(conditional(self.likelihood, f))  # [Q, S, N, P]

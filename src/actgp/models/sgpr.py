@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.features import InducingFeatures
-from actgp.layers import Marginals, warn_of_mismatch
-from actgp.likelihoods import targets
+from actgp.layers import Marginals, check_pair
+from actgp.likelihoods import gaussian, targets
 from actgp.linalg import Cholesky, stable_cholesky
 from actgp.models.prediction import Prediction
 
@@ -62,11 +62,11 @@ class SGPR(nn.Module):
         likelihood: GaussianLikelihood | None = None,
     ) -> None:
         super().__init__()
+        check_pair(kernel, features)
         checks.inputs(X, features.input_dim)
-        likelihood = GaussianLikelihood() if likelihood is None else gaussian(likelihood)
+        likelihood = gaussian(likelihood)
         num_outputs = y.shape[-1] if isinstance(y, Tensor) and y.ndim == 2 else 1
         y = targets(likelihood, y, len(X), num_outputs, torch.float64)
-        warn_of_mismatch(kernel, features)
         self.kernel, self.features, self.likelihood = kernel, features, likelihood
         self.register_buffer("X", X.double(), persistent=False)
         self.register_buffer("y", y, persistent=False)
@@ -74,14 +74,14 @@ class SGPR(nn.Module):
 
     def cholesky(self) -> Cholesky:
         """L of Kuu, with the jitter that it took."""
-        return stable_cholesky(self.features.Kuu(self.kernel), torch.float64)
+        return stable_cholesky(self.features.Kuu(self.kernel))
 
     def elbo(self) -> Float64[Tensor, ""]:
         """The collapsed lower bound on log p(y), summed over outputs."""
         N, P = self.y.shape
-        noise = self.likelihood.noise.squeeze()
+        noise = self.likelihood.noise.double().squeeze()
         _, LB, c, unexplained = self._factors()
-        fit = self.y.square().sum() / noise - c.square().sum()
+        fit = self.y.double().square().sum() / noise - c.square().sum()
         volume = 2 * LB.diagonal().log().sum() + N * (noise.log() + log(2 * pi))
         return -0.5 * (fit + P * volume + P * unexplained / noise)
 
@@ -90,7 +90,7 @@ class SGPR(nn.Module):
         _, LB, c, _ = self._factors()
         mean = torch.linalg.solve_triangular(LB.mT, c, upper=True)  # LB⁻ᵀ c
         inverse = torch.linalg.solve_triangular(LB, torch.eye(len(LB)).to(LB), upper=False)
-        return Posterior(mean, torch.linalg.cholesky(inverse.mT @ inverse))  # B⁻¹ = LB⁻ᵀ LB⁻¹
+        return Posterior(mean, stable_cholesky(inverse.mT @ inverse, relative_jitter=0.0).L)  # B⁻¹ = LB⁻ᵀ LB⁻¹
 
     def forward(self, X: Float[Tensor, "N D"]) -> Marginals:
         """Means and variances of q(f(x_i)), differentiable in everything."""
@@ -111,20 +111,10 @@ class SGPR(nn.Module):
 
     def _factors(self) -> _Factors:
         L = self.cholesky().L
-        noise = self.likelihood.noise.squeeze()
-        A = torch.linalg.solve_triangular(L, self.features.Kuf(self.kernel, self.X), upper=False)  # [M, N]
+        noise = self.likelihood.noise.double().squeeze()
+        A = torch.linalg.solve_triangular(L, self.features.Kuf(self.kernel, self.X.double()), upper=False)  # [M, N]
         B = torch.eye(len(L)).to(L) + A @ A.T / noise  # [M, M]
-        LB = torch.linalg.cholesky(B)
-        c = torch.linalg.solve_triangular(LB, A @ self.y, upper=False) / noise  # [M, P]
-        prior: Tensor = self.kernel(self.X, diag=True)
+        LB = stable_cholesky(B, relative_jitter=0.0).L
+        c = torch.linalg.solve_triangular(LB, A @ self.y.double(), upper=False) / noise  # [M, P]
+        prior: Tensor = self.kernel(self.X.double(), diag=True)
         return _Factors(L, LB, c, prior.sum() - A.square().sum())
-
-
-def gaussian(likelihood: GaussianLikelihood) -> GaussianLikelihood:
-    """Returns a Gaussian likelihood, the only one with a closed form."""
-    if not isinstance(likelihood, GaussianLikelihood):
-        raise TypeError(
-            f"likelihood must be a gpytorch GaussianLikelihood, got {type(likelihood).__name__}; "
-            "use SVGP, which takes any likelihood"
-        )
-    return likelihood

@@ -1,4 +1,4 @@
-"""Sparse variational GP: one GP layer and any likelihood, trained on minibatches (Hensman et al., 2013)."""
+"""Sparse variational GP: one GP layer and a likelihood, trained on minibatches (Hensman et al., 2013)."""
 
 import torch
 from gpytorch.kernels import Kernel
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from actgp import checks
 from actgp.features import InducingFeatures
 from actgp.layers import GPLayer, Marginals
-from actgp.likelihoods import expected_log_prob, targets
+from actgp.likelihoods import expected_log_prob, supported, targets
 from actgp.models.prediction import Prediction
 
 
@@ -19,7 +19,7 @@ class SVGP(nn.Module):
     Args:
         kernel: The prior's kernel.
         features: The inducing features.
-        likelihood: Any gpytorch likelihood.
+        likelihood: A gpytorch likelihood of one latent function for each output, or `SoftmaxLikelihood`.
         num_outputs: P, the number of latent functions; for a softmax likelihood its number of features.
 
     Example:
@@ -33,11 +33,7 @@ class SVGP(nn.Module):
         self, kernel: Kernel, features: InducingFeatures, likelihood: Likelihood, num_outputs: int | None = None
     ) -> None:
         super().__init__()
-        if not isinstance(likelihood, Likelihood):
-            raise TypeError(
-                f"likelihood must be a gpytorch likelihood, got {type(likelihood).__name__}; "
-                "pass e.g. gpytorch.likelihoods.GaussianLikelihood()"
-            )
+        supported(likelihood)
         latent = likelihood.num_features if isinstance(likelihood, SoftmaxLikelihood) else 1
         P = latent if num_outputs is None else checks.integer(num_outputs, "num_outputs", minimum=1)
         if isinstance(likelihood, SoftmaxLikelihood) and latent != P:
@@ -51,6 +47,18 @@ class SVGP(nn.Module):
     def num_outputs(self) -> int:
         """P."""
         return self.layer.num_outputs
+
+    def check_inputs(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
+        """Returns X if it has the model's columns and precision."""
+        checks.inputs(X, self.layer.input_dim)
+        dtypes = {parameter.dtype for parameter in self.parameters()}
+        if dtypes != {X.dtype}:
+            names = " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
+            raise TypeError(
+                f"X must have the precision of the model, {names}, got {str(X.dtype).removeprefix('torch.')}; "
+                "convert one of them, e.g. model.double() or X.float()"
+            )
+        return X
 
     def forward(self, X: Float[Tensor, "N D"]) -> Marginals:
         """Means and variances of q(f(x_i)), differentiable in everything."""
@@ -67,7 +75,7 @@ class SVGP(nn.Module):
             num_data: N, the rows of the whole data set; the estimate is unbiased for it.
             generator: Source of randomness for likelihoods whose expectation is sampled.
         """
-        checks.inputs(X, self.layer.input_dim)
+        self.check_inputs(X)
         num_data = checks.integer(num_data, "num_data", minimum=len(X))
         y = targets(self.likelihood, y, len(X), self.num_outputs, X.dtype)
         mean, variance = self.layer(X)
@@ -77,5 +85,5 @@ class SVGP(nn.Module):
     @torch.no_grad()
     def predict(self, X: Float[Tensor, "N D"]) -> Prediction:
         """The predictive distribution at each input."""
-        mean, variance = self.layer(checks.inputs(X, self.layer.input_dim))
+        mean, variance = self.layer(self.check_inputs(X))
         return Prediction(mean.unsqueeze(0), variance.unsqueeze(0), self.likelihood)

@@ -26,7 +26,7 @@ def recurrence(level: int, dimension: int) -> tuple[float, float]:
 
 
 def slope(level: int, dimension: int) -> float:
-    """N (n+d−2) / (d−1): the factor in P_n' (dimension d) = factor · P_{n−1} (dimension d + 2)."""
+    """The factor n (n+d−2) / (d−1) in P_n' (dimension d) = factor · P_{n−1} (dimension d + 2)."""
     n, d = level, dimension
     return n * (n + d - 2) / (d - 1)
 
@@ -52,5 +52,10 @@ def gegenbauer(t: Float[Tensor, "*shape"], dimension: int, num_levels: int) -> F
             "use normalised_gegenbauer, whose P_n are the Chebyshev polynomials there"
         )
     P = normalised_gegenbauer(t, d, num_levels)
-    at_one = torch.tensor([float(comb(n + d - 3, n)) for n in range(P.shape[-1])], dtype=t.dtype, device=t.device)
-    return P * at_one
+    at_one = [comb(n + d - 3, n) for n in range(P.shape[-1])]
+    if at_one[-1] > torch.finfo(t.dtype).max:
+        raise ValueError(
+            f"C_n^(α) must stay within {t.dtype}, got more than {torch.finfo(t.dtype).max:.0e} at level "
+            f"{len(at_one) - 1} in dimension {d}; use normalised_gegenbauer, which is bounded by one"
+        )
+    return P * torch.tensor([float(value) for value in at_one], dtype=t.dtype, device=t.device)

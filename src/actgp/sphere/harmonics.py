@@ -19,6 +19,7 @@ from actgp.sphere.gegenbauer import normalised_gegenbauer
 
 MAX_HARMONICS = 5_000
 CANDIDATES_PER_HARMONIC = 4
+UNIT_TOLERANCE = 1e-4
 
 
 class SphericalHarmonics:
@@ -50,8 +51,19 @@ class SphericalHarmonics:
 
     def __call__(self, directions: Float[Tensor, "N d"]) -> Float[Tensor, "N J"]:
         """φ_nj at unit vectors: one row per point, one column per harmonic."""
-        checks.inputs(directions, self.dimension, "directions")
+        checks.tensor(directions, "directions")
+        if directions.ndim != 2 or directions.shape[1] != self.dimension:
+            raise ValueError(
+                f"directions must have shape [N, {self.dimension}], got {list(directions.shape)}; "
+                "pass points of the sphere in the dimension of the harmonics"
+            )
         x = directions.double()
+        largest = (x.norm(dim=-1) - 1).abs().max().item()
+        if not largest < UNIT_TOLERANCE:
+            raise ValueError(
+                f"directions must be unit vectors, got one whose norm is off by {largest:.2g}; "
+                "normalise them with torch.nn.functional.normalize"
+            )
         columns = [
             torch.linalg.solve_triangular(L, _level_kernel(points, x, n), upper=False).T  # [N, N_n]
             for n, (points, L) in enumerate(self._systems)

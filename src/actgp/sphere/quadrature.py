@@ -125,7 +125,8 @@ def _sums(exact: Exact, dimension: int, num_levels: int, bits: int, refinement: 
         plus = _fixed([exact(nodes.t[i]) for i in kept], bits)
         minus = _fixed([exact(-nodes.t[i]) for i in kept], bits)
         ends = _fixed([exact(mpmath.mpf(1)), exact(mpmath.mpf(-1))], bits)
-    small = 1 << (bits - value_bits + 8)
+    largest = max(int(abs(values).max(initial=0)) for values in (plus, minus, ends))
+    small = (1 + (largest >> value_bits)) << 8
     even, odd = _chop(plus + minus, small), _chop(plus - minus, small)
     # 1 and t are orthogonal to the levels above them. Taken out exactly, they leave no round-off there: the odd
     # part of softplus is linear, and its odd levels n ≥ 3 come out as the zeros they are.

@@ -4,7 +4,7 @@ The derivative of a series in dimension d is a series in dimension d + 2,
 
     f'(t) = Σ_{n≥1} e_n · n (n+d−2)/(d−1) · P_{n−1}^{d+2}(t),
 
-so the backward pass is a series again and nothing but t is kept for it. The gradient with respect to the
+so the backward pass is a series again, for which only t and the coefficients are kept. The gradient with respect to the
 coefficients is the adjoint map, the moments m_n = Σ_i g_i P_n(t_i). Series and moments are each other's
 backward, which makes both differentiable any number of times.
 """
@@ -29,6 +29,8 @@ def zonal_series(
         energies: Coefficients e_n along the last axis; the leading axes broadcast against `t`.
         dimension: The dimension d ≥ 2 that fixes the polynomials.
     """
+    checks.tensor(t, "t")
+    checks.tensor(energies, "energies")
     d = checks.integer(dimension, "dimension", minimum=2)
     if energies.ndim == 0 or energies.shape[-1] == 0:
         raise ValueError(

@@ -54,7 +54,7 @@ def spectrum(shape: Zonal, dimension: int, num_levels: int) -> Spectrum:
         >>> actgp.spectrum(actgp.ReLU(), dimension=3, num_levels=4).eigenvalues
         tensor([0.2500, 0.1667, 0.0625, 0.0000], dtype=torch.float64)
     """
-    if not isinstance(shape, Zonal):
+    if not isinstance(shape, Zonal) or isinstance(shape, type | Spectrum):
         raise TypeError(
             f"shape must be an actgp kernel or activation, got {type(shape).__name__}; "
             "wrap a function in actgp.CustomActivation or actgp.CustomKernel"

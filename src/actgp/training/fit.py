@@ -20,8 +20,10 @@ from actgp.likelihoods import targets
 from actgp.models import GPR, SGPR, SVGP
 from actgp.training.progress import progress_bar
 
-NOT_FINITE = 1e300  # an objective so bad that the line search turns back
 PATIENCE_FOR_NONFINITE = 20
+
+NOT_DECOMPOSED = (NanError, NotPSDError)  # what gpytorch raises for a covariance that overflowed
+Stopped = Literal["converged", "steps", "stalled"]
 
 
 @dataclass(frozen=True)
@@ -30,17 +32,18 @@ class FitResult:
 
     Attributes:
         objectives: The objective at each step: log evidence, bound, or the minibatch's estimate of it.
-        stopped: Why it ended: the steps were used up, or the objective converged.
+        stopped: Why it ended: the objective converged, the steps were used up, or no further step improved it.
         skipped: How many minibatch steps were skipped because their objective or gradient was not finite.
         seconds: How long it took.
     """
 
     objectives: tuple[float, ...]
-    stopped: Literal["steps", "converged"]
+    stopped: Stopped
     skipped: int
     seconds: float
 
 
+@torch.enable_grad()
 def fit(
     model: GPR | SGPR | SVGP,
     X: Tensor | None = None,
@@ -82,54 +85,73 @@ def fit(
     steps = 2_000 if num_steps is None else checks.integer(num_steps, "num_steps", minimum=1)
     checks.positive(learning_rate, "learning_rate")
     batch_size = checks.integer(batch_size, "batch_size", minimum=1)
-    checks.inputs(X, model.layer.input_dim)
+    model.check_inputs(X)
     y = targets(model.likelihood, y, len(X), model.num_outputs, X.dtype)
     batches = _batches(X, y, batch_size, generator)
     return _fit_minibatches(model, batches, len(X), steps, learning_rate, generator, progress)
 
 
 def _fit_exactly(model: GPR | SGPR, num_steps: int, progress: bool) -> FitResult:
-    """SciPy's L-BFGS on a deterministic objective; a point where it is not finite is one to step back from."""
+    """SciPy's L-BFGS on a deterministic objective; ends, also when interrupted, at the last step it accepted."""
     start = time.perf_counter()
     objective: Callable[[], Tensor] = model.log_evidence if isinstance(model, GPR) else model.elbo
+    parameters = _trainable(model)
     model.train()
-    parameters = [p for p in model.parameters() if p.requires_grad]
     objectives: list[float] = []
+    accepted = parameters_to_vector(parameters).detach().double().cpu().numpy()
 
-    def loss_and_gradient(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def assign(x: NDArray[np.float64]) -> None:
         vector_to_parameters(torch.from_numpy(x).to(parameters[0]), parameters)
+
+    def evaluate() -> tuple[float, NDArray[np.float64]]:
         model.zero_grad()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NumericalWarning)  # the line search may try what it does not keep
-                loss = -objective()
-        except (ValueError, NanError, NotPSDError):  # a covariance that overflowed
-            return NOT_FINITE, np.zeros_like(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NumericalWarning)  # the line search may try what it does not keep
+            loss = -objective()
         loss.backward()
         gradient = torch.cat([torch.zeros_like(p).ravel() if p.grad is None else p.grad.ravel() for p in parameters])
-        if not (torch.isfinite(loss) and torch.isfinite(gradient).all()):
-            return NOT_FINITE, np.zeros_like(x)
         return loss.item(), gradient.double().cpu().numpy()
 
-    with progress_bar(f"fit {type(model).__name__}", num_steps, show=progress) as report:
-
-        def record(intermediate_result: OptimizeResult) -> None:
-            objectives.append(-float(intermediate_result.fun))
-            report(objectives[-1])
-
-        x0 = parameters_to_vector(parameters).detach().double().cpu().numpy()
-        if loss_and_gradient(x0)[0] == NOT_FINITE:
-            raise ValueError(
-                "the objective must be finite at the start, got one that is not; "
-                "standardise X and y, or start from smaller hyper-parameters"
-            )
-        result = minimize(
-            loss_and_gradient, x0, jac=True, method="L-BFGS-B", callback=record, options={"maxiter": num_steps}
+    try:
+        loss, gradient = evaluate()
+    except NOT_DECOMPOSED:
+        loss, gradient = np.inf, np.zeros_like(accepted)
+    if not (np.isfinite(loss) and np.isfinite(gradient).all()):
+        raise ValueError(
+            "the objective must be finite at the start, got one that is not; "
+            "standardise X and y, or start from smaller hyper-parameters"
         )
-    vector_to_parameters(torch.from_numpy(result.x).to(parameters[0]), parameters)
-    model.eval()
-    stopped: Literal["steps", "converged"] = "steps" if result.status == 1 else "converged"
-    return FitResult(tuple(objectives), stopped, 0, time.perf_counter() - start)
+
+    def guarded(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """The loss, or where it is not finite one so much worse than the last that the line search turns back."""
+        nonlocal loss, gradient
+        assign(x)
+        try:
+            new_loss, new_gradient = evaluate()
+        except (ValueError, *NOT_DECOMPOSED):
+            new_loss, new_gradient = np.inf, gradient
+        if not (np.isfinite(new_loss) and np.isfinite(new_gradient).all()):
+            return loss + 10 * (1 + abs(loss)), gradient
+        loss, gradient = new_loss, new_gradient
+        return loss, gradient
+
+    try:
+        with progress_bar(f"fit {type(model).__name__}", num_steps, show=progress) as report:
+
+            def record(intermediate_result: OptimizeResult) -> None:
+                nonlocal accepted
+                accepted = intermediate_result.x.copy()
+                objectives.append(-float(intermediate_result.fun))
+                report(objectives[-1])
+
+            result = minimize(
+                guarded, accepted, jac=True, method="L-BFGS-B", callback=record, options={"maxiter": num_steps}
+            )
+    finally:
+        assign(accepted)
+        model.eval()
+    stopped: tuple[Stopped, ...] = ("converged", "steps", "stalled")  # by SciPy's status
+    return FitResult(tuple(objectives), stopped[result.status], 0, time.perf_counter() - start)
 
 
 def _fit_minibatches(
@@ -143,7 +165,7 @@ def _fit_minibatches(
 ) -> FitResult:
     """Adam with a rate annealed along a cosine; a step that is not finite is skipped and counted."""
     start = time.perf_counter()
-    parameters = [p for p in model.parameters() if p.requires_grad]
+    parameters = _trainable(model)
     optimiser = torch.optim.Adam(parameters, lr=learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=num_steps)
     model.train()
@@ -171,6 +193,13 @@ def _fit_minibatches(
             report(objectives[-1])
     model.eval()
     return FitResult(tuple(objectives), "steps", skipped, time.perf_counter() - start)
+
+
+def _trainable(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if not parameters:
+        raise ValueError("a model must have parameters to fit, got none that requires a gradient; free some of them")
+    return parameters
 
 
 def _batches(

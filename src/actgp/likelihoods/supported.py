@@ -1,0 +1,37 @@
+"""Which likelihoods fit a model of independent latent functions."""
+
+from gpytorch.likelihoods import GaussianLikelihood, Likelihood
+from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
+
+
+def supported(likelihood: Likelihood) -> Likelihood:
+    """Returns a likelihood of one latent function for each output, or of classes."""
+    if not isinstance(likelihood, Likelihood):
+        raise TypeError(
+            f"likelihood must be a gpytorch likelihood, got {type(likelihood).__name__}; "
+            "pass e.g. gpytorch.likelihoods.GaussianLikelihood()"
+        )
+    if isinstance(likelihood, _GaussianLikelihoodBase) and not isinstance(likelihood, GaussianLikelihood):
+        raise TypeError(
+            f"Gaussian noise must be the same for all rows, got {type(likelihood).__name__}; "
+            "use gpytorch.likelihoods.GaussianLikelihood"
+        )
+    if isinstance(likelihood, GaussianLikelihood) and likelihood.noise.numel() != 1:
+        raise ValueError(
+            f"Gaussian noise must be one number, got {likelihood.noise.numel()}; leave out batch_shape, "
+            "and use one model for each output that has noise of its own"
+        )
+    return likelihood
+
+
+def gaussian(likelihood: GaussianLikelihood | None) -> GaussianLikelihood:
+    """Returns a Gaussian likelihood, the only one with a closed form; a new one for None."""
+    if likelihood is None:
+        return GaussianLikelihood()
+    if not isinstance(likelihood, GaussianLikelihood):
+        raise TypeError(
+            f"likelihood must be a gpytorch GaussianLikelihood, got {type(likelihood).__name__}; "
+            "use SVGP, which takes other likelihoods"
+        )
+    supported(likelihood)
+    return likelihood
