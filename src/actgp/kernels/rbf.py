@@ -1,4 +1,9 @@
-"""The zonal RBF kernel: exp(−ρ²/2) restricted to the sphere, s(t) = exp(t − 1)."""
+"""The zonal RBF kernel: exp(−ρ²/2) restricted to the sphere, s(t) = exp(t − 1).
+
+Its eigenvalues are λ_n = e⁻¹ Γ(d/2) 2^α I_{n+α}(1), with α = (d−2)/2 and I the modified Bessel function.
+"""
+
+from functools import lru_cache
 
 import mpmath
 import torch
@@ -6,7 +11,9 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp.kernels.zonal import ZonalKernel
-from actgp.sphere import quadrature
+from actgp.sphere import num_harmonics
+
+DIGITS = 40
 
 
 class ZonalRBF(ZonalKernel):
@@ -16,8 +23,14 @@ class ZonalRBF(ZonalKernel):
         return torch.exp(t - 1)
 
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
-        return torch.tensor(quadrature.energies(_exact, dimension, num_levels), dtype=torch.float64)
+        return torch.tensor(_energies(dimension, num_levels), dtype=torch.float64)
 
 
-def _exact(t: mpmath.mpf) -> mpmath.mpf:
-    return mpmath.exp(t - 1)
+@lru_cache(maxsize=256)
+def _energies(dimension: int, num_levels: int) -> tuple[float, ...]:
+    with mpmath.workdps(DIGITS):
+        alpha = mpmath.mpf(dimension - 2) / 2
+        factor = mpmath.exp(-1) * mpmath.gamma(alpha + 1) * 2**alpha
+        return tuple(
+            float(num_harmonics(n, dimension) * factor * mpmath.besseli(n + alpha, 1)) for n in range(num_levels)
+        )

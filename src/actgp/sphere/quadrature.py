@@ -33,6 +33,7 @@ FIRST_STEP = 1 / 16
 MAX_REFINEMENTS = 8
 AGREEMENT_BITS = 24  # two successive sums agree to 2^−24 ≈ 6e-8
 RESOLUTION_BITS = 40  # a level is resolved when it stands 2^40 ≈ 1e12 above its round-off
+SMALL_LEVEL_BITS = 64  # levels down to 1e-19 of the function are resolved at the first try
 ROUNDOFF_BITS = 24  # what sums over thousands of nodes and levels may lose
 MORE_BITS = (0, 128, 384)  # tries; what even the last does not resolve is below 1e-100 of s, and zero
 FLOAT_BITS = 48  # what can be trusted of a float64 function value
@@ -94,7 +95,7 @@ def energies_from_floats(function: Callable[[float], float], dimension: int, num
 
 def _enough_bits(count: int) -> int:
     """Precision for a level of `count` harmonics, rounded up so that node tables are shared."""
-    needed = count.bit_length() + RESOLUTION_BITS + 2 * ROUNDOFF_BITS
+    needed = count.bit_length() + SMALL_LEVEL_BITS + RESOLUTION_BITS + ROUNDOFF_BITS
     return 64 * ceil(needed / 64)
 
 
