@@ -12,7 +12,7 @@ from actgp.kernels import (
     ZonalRBF,
 )
 from actgp.layers import GPLayer
-from actgp.models import GPR, SGPR, SVGP, Diagnosis, Prediction, diagnose
+from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose
 from actgp.sphere import (
     Spectrum,
     SphericalHarmonics,
@@ -37,6 +37,7 @@ __all__ = [
     "ArcCosine",
     "CustomActivation",
     "CustomKernel",
+    "DeepGP",
     "Diagnosis",
     "FitResult",
     "GPLayer",
@@ -56,6 +57,7 @@ __all__ = [
     "ZonalMatern",
     "ZonalRBF",
     "activation",
+    "deep_gp",
     "diagnose",
     "fit",
     "gegenbauer",

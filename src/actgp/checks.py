@@ -72,6 +72,18 @@ def finite(value: Tensor, name: str) -> Tensor:
     return value
 
 
+def precision(X: Tensor, parameters: Iterable[Tensor]) -> Tensor:
+    """Returns `X` if it has the precision of a model's parameters."""
+    dtypes = {parameter.dtype for parameter in parameters}
+    if dtypes != {X.dtype}:
+        names = " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
+        raise TypeError(
+            f"X must have the precision of the model, {names}, got {str(X.dtype).removeprefix('torch.')}; "
+            "convert one of them, e.g. model.double() or X.float()"
+        )
+    return X
+
+
 def inputs(X: Tensor, input_dim: int, name: str = "X") -> Tensor:
     """Returns `X` if it is a finite floating-point matrix of at least one row and `input_dim` columns."""
     tensor(X, name)

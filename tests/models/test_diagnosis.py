@@ -73,7 +73,26 @@ def test_inducing_points_have_no_spectrum_to_match() -> None:
     assert "activation" not in str(found)
 
 
+def test_deep_models_are_diagnosed_layer_by_layer() -> None:
+    g = torch.Generator().manual_seed(0)
+    X = torch.randn(50, 3, generator=g)
+    deep = actgp.deep_gp(3, num_layers=2, num_inducing=20, generator=g)
+    with torch.no_grad():
+        deep.layers[0].q.mean.normal_(generator=g)
+    found = actgp.diagnose(deep, X)
+    assert len(found.layers) == 2
+    assert str(found).count("prior variance unexplained") == 2
+    first = deep.layers[0]
+    svgp = actgp.SVGP(first.kernel, first.features, GaussianLikelihood())
+    assert found.layers[0].unexplained == pytest.approx(actgp.diagnose(svgp, X).layers[0].unexplained)
+    second = actgp.SVGP(deep.layers[1].kernel, deep.layers[1].features, GaussianLikelihood())
+    reached = first(X).mean.detach()
+    assert found.layers[1].unexplained == pytest.approx(actgp.diagnose(second, reached).layers[0].unexplained, abs=1e-5)
+
+
 def test_models_without_features_are_refused() -> None:
     X = torch.zeros(3, 2)
-    with pytest.raises(TypeError, match="model must have inducing features, got GPR; pass an SGPR or an SVGP"):
+    with pytest.raises(
+        TypeError, match="model must have inducing features, got GPR; pass an SGPR, an SVGP or a DeepGP"
+    ):
         actgp.diagnose(actgp.GPR(X, X[:, 0], actgp.ArcCosine(2)), X)  # type: ignore[arg-type]

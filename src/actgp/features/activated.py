@@ -86,8 +86,7 @@ class ActivatedFeatures(InducingFeatures):
         t = directions @ directions.T  # [M, M]
         return zonal_series(t, self.match(kernel).norms, self.dimension) / zonal.variance.double()
 
-    def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
-        checks.inputs(X, self.input_dim)
+    def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         radius, direction = self._zonal(kernel).polar(X)  # [N], [N, d]
         t = self.directions.to(X) @ direction.T  # [M, N]
         return radius * zonal_series(t, self.match(kernel).shared, self.dimension)

@@ -6,6 +6,8 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
+from actgp import checks
+
 
 class InducingFeatures(nn.Module, ABC):
     """Inducing variables u_1, …, u_M of a GP with a given kernel."""
@@ -25,8 +27,12 @@ class InducingFeatures(nn.Module, ABC):
         """Cov(u_m, u_m'). In float64 in every model: it is ill-conditioned, and only M × M."""
 
     @abstractmethod
+    def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
+        """Kuf for inputs that have been checked: what runs inside a training step."""
+
     def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Cov(u_m, f(x_i)), in the precision of X."""
+        return self.cross(kernel, checks.inputs(X, self.input_dim))
 
     @abstractmethod
     def complaints(self, kernel: Kernel) -> list[str]:

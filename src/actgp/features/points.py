@@ -34,8 +34,7 @@ class InducingPoints(InducingFeatures):
         Kuu: Tensor = kernel(self.locations.double()).to_dense()
         return Kuu
 
-    def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
-        checks.inputs(X, self.input_dim)
+    def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         Kuf: Tensor = kernel(self.locations.to(X), X).to_dense()
         return Kuf
 

@@ -1,6 +1,19 @@
-"""GP layers: q(u), conditionals and KL."""
+"""GP layers: q(u), conditionals and KL; and the network layer that is their mean."""
 
-from actgp.layers.gp_layer import GPLayer, Marginals, check_kernel, check_pair, solve_whitened
+from actgp.layers.gp_layer import Constants, GPLayer, Marginals, PriorMean, solve_whitened
+from actgp.layers.network import NetworkLayer, mean_of
+from actgp.layers.pairing import check_kernel, check_pair
 from actgp.layers.whitened import WhitenedGaussian
 
-__all__ = ["GPLayer", "Marginals", "WhitenedGaussian", "check_kernel", "check_pair", "solve_whitened"]
+__all__ = [
+    "Constants",
+    "GPLayer",
+    "Marginals",
+    "NetworkLayer",
+    "PriorMean",
+    "WhitenedGaussian",
+    "check_kernel",
+    "check_pair",
+    "mean_of",
+    "solve_whitened",
+]

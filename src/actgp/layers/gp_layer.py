@@ -1,13 +1,13 @@
 """One GP layer: a prior, inducing features, and q(u). The paper's eq. 2, whitened.
 
-L = chol(Kuu + jitter),   A = L⁻¹ Kuf
-mean  = Aᵀ m  = Kufᵀ V,   V = L⁻ᵀ m           (V: the output weights of the network layer)
-var_p = k(x, x) − Σ A² + Σ (S_pᵀ A)²
+    L = chol(Kuu + jitter),   A = L⁻¹ Kuf
+    mean  = Aᵀ m  = Kufᵀ V,   V = L⁻ᵀ m           (V: the output weights of the network layer)
+    var_p = k(x, x) − Σ A² + Σ (S_pᵀ A)²
+
+A prior mean of x itself, instead of zero, is a skip connection of the network layer.
 """
 
-import inspect
-import warnings
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from gpytorch.distributions import MultivariateNormal
@@ -16,9 +16,12 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.features import InducingFeatures, SpectralMismatchWarning
+from actgp.features import InducingFeatures
+from actgp.layers.pairing import check_pair
 from actgp.layers.whitened import WhitenedGaussian
 from actgp.linalg import Cholesky, stable_cholesky
+
+PriorMean = Literal["zero", "identity"]
 
 
 class Marginals(NamedTuple):
@@ -28,6 +31,14 @@ class Marginals(NamedTuple):
     variance: Float[Tensor, "N P"]
 
 
+class Constants(NamedTuple):
+    """What does not depend on x: computed once for a whole prediction."""
+
+    L: Float64[Tensor, "M M"]
+    mean: Float[Tensor, "M P"]
+    scales: Float[Tensor, "PM M"]  # S_pᵀ for all outputs, stacked
+
+
 class GPLayer(nn.Module):
     """P independent GPs that share a kernel and inducing features.
 
@@ -35,12 +46,21 @@ class GPLayer(nn.Module):
         kernel: A zonal kernel for activated features, any gpytorch kernel for inducing points.
         features: The inducing features.
         num_outputs: P.
+        prior_mean: "zero", or "identity" for f(x) = x + GP, a skip connection, with as many outputs as inputs.
     """
 
-    def __init__(self, kernel: Kernel, features: InducingFeatures, num_outputs: int = 1) -> None:
+    def __init__(
+        self, kernel: Kernel, features: InducingFeatures, num_outputs: int = 1, prior_mean: PriorMean = "zero"
+    ) -> None:
         super().__init__()
         check_pair(kernel, features)
         self.num_outputs = checks.integer(num_outputs, "num_outputs", minimum=1)
+        self.prior_mean: PriorMean = checks.choice(prior_mean, "prior_mean", ("zero", "identity"))
+        if prior_mean == "identity" and self.num_outputs != features.input_dim:
+            raise ValueError(
+                f"an identity prior mean needs as many outputs as inputs, got {self.num_outputs} and "
+                f"{features.input_dim}; use prior_mean='zero' there"
+            )
         self.kernel = kernel
         self.features = features
         self.q = WhitenedGaussian(features.num_inducing, self.num_outputs)
@@ -54,19 +74,26 @@ class GPLayer(nn.Module):
         """L of Kuu, in float64, with the jitter that it took."""
         return stable_cholesky(self.features.Kuu(self.kernel))
 
+    def constants(self) -> Constants:
+        """L, m and S, ready for use."""
+        scales = self.q.scale_tril.mT.reshape(-1, self.features.num_inducing)  # [P M, M]
+        return Constants(self.cholesky().L, self.q.mean, scales)
+
     def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """A = L⁻¹ Kuf, in the precision of X."""
-        return solve_whitened(self.cholesky().L, self.features.Kuf(self.kernel, X))
+        return solve_whitened(self.cholesky().L, self.features.cross(self.kernel, X))
 
     def forward(self, X: Float[Tensor, "N D"]) -> Marginals:
         """The marginals of q(f(x_i)) for each output."""
-        A = self.whiten(X)  # [M, N]
-        S = self.q.scale_tril  # [P, M, M]
+        return self.marginals(X, self.constants())
+
+    def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
+        """As `forward`, with what does not depend on X already computed."""
+        A = solve_whitened(constants.L, self.features.cross(self.kernel, X))  # [M, N]
         M, N = A.shape
-        SA = (S.mT.reshape(-1, M) @ A).reshape(-1, M, N)  # one product for all outputs: [P, M, N]
-        unexplained = self.unexplained(X, A)  # [N]
-        variance = unexplained + SA.square().sum(-2)  # [P, N]
-        return Marginals(A.T @ self.q.mean, variance.T)
+        SA = (constants.scales @ A).reshape(-1, M, N)  # one product for all outputs: [P, M, N]
+        variance = self.unexplained(X, A) + SA.square().sum(-2)  # [P, N]
+        return Marginals(self._with_prior_mean(A.T @ constants.mean, X), variance.T)
 
     def unexplained(self, X: Float[Tensor, "N D"], A: Float[Tensor, "M N"]) -> Float[Tensor, " N"]:
         """k(x, x) − Σ A²: the prior variance that no q(u) can explain; never below zero."""
@@ -78,7 +105,7 @@ class GPLayer(nn.Module):
         A = self.whiten(X)
         SA = self.q.scale_tril.mT @ A  # [P, M, N]
         prior: Tensor = self.kernel(X).to_dense()
-        return MultivariateNormal((A.T @ self.q.mean).T, prior - A.T @ A + SA.mT @ SA)
+        return MultivariateNormal(self._with_prior_mean(A.T @ self.q.mean, X).T, prior - A.T @ A + SA.mT @ SA)
 
     def output_weights(self) -> Float64[Tensor, "M P"]:
         """V = L⁻ᵀ m: the layer's mean is the network layer Kufᵀ V = Vᵀ σ̃(W x̃)."""
@@ -88,42 +115,10 @@ class GPLayer(nn.Module):
         """KL(q(u) ‖ p(u)), summed over outputs."""
         return self.q.kl()
 
+    def _with_prior_mean(self, mean: Float[Tensor, "N P"], X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
+        return mean + X if self.prior_mean == "identity" else mean
+
 
 def solve_whitened(L: Float64[Tensor, "M M"], Kuf: Float[Tensor, "M N"]) -> Float[Tensor, "M N"]:
     """L⁻¹ Kuf, solved in float64 and cast back."""
     return torch.linalg.solve_triangular(L, Kuf.double(), upper=False).to(Kuf)
-
-
-def check_pair(kernel: Kernel, features: InducingFeatures) -> None:
-    """Refuses a kernel and features that cannot work together, and warns of those that do so badly."""
-    if not isinstance(features, InducingFeatures):
-        raise TypeError(
-            f"features must be inducing features, got {type(features).__name__}; "
-            "pass actgp.ActivatedFeatures or actgp.InducingPoints"
-        )
-    check_kernel(kernel)
-    if kernel.active_dims is None and kernel.ard_num_dims not in (None, features.input_dim):
-        raise ValueError(
-            f"kernel and features must have the same number of inputs, got {kernel.ard_num_dims} and "
-            f"{features.input_dim}; build both with the number of columns of X"
-        )
-    for complaint in features.complaints(kernel):
-        warnings.warn(complaint, SpectralMismatchWarning, stacklevel=_levels_to_the_caller())
-
-
-def check_kernel(kernel: Kernel) -> None:
-    """Refuses what is no kernel, and batches of kernels."""
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a gpytorch kernel, got {type(kernel).__name__}; pass e.g. actgp.ArcCosine(D)")
-    if kernel.batch_shape:
-        raise ValueError(
-            f"the kernel must have no batch_shape, got {list(kernel.batch_shape)}; build one model for each element"
-        )
-
-
-def _levels_to_the_caller() -> int:
-    """How far up the stack the first frame outside this package is, seen from the caller of this function."""
-    frame, level = inspect.currentframe(), 0
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("actgp."):
-        frame, level = frame.f_back, level + 1
-    return level

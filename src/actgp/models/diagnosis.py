@@ -8,7 +8,8 @@ from torch import Tensor
 
 from actgp import checks
 from actgp.features import ActivatedFeatures, SpectralMatch
-from actgp.layers import solve_whitened
+from actgp.layers import GPLayer, solve_whitened
+from actgp.models.deep import DeepGP
 from actgp.models.sgpr import SGPR
 from actgp.models.svgp import SVGP
 from actgp.sphere import zonal_series
@@ -69,8 +70,10 @@ class Diagnosis:
 
 
 @torch.no_grad()
-def diagnose(model: SGPR | SVGP, X: Float[Tensor, "N D"]) -> Diagnosis:
+def diagnose(model: SGPR | SVGP | DeepGP, X: Tensor) -> Diagnosis:
     """Says, per layer, what part of the prior its features leave unexplained at X, and why.
+
+    Deeper layers are judged where the means of the layers before them take X.
 
     Example:
         >>> import actgp, gpytorch, torch
@@ -78,11 +81,20 @@ def diagnose(model: SGPR | SVGP, X: Float[Tensor, "N D"]) -> Diagnosis:
         >>> model = actgp.SVGP(actgp.ArcCosine(2), features, gpytorch.likelihoods.GaussianLikelihood())
         >>> print(actgp.diagnose(model, torch.randn(100, 2)))  # doctest: +SKIP
     """
+    if isinstance(model, DeepGP):
+        reached = model.hidden_means(X)
+        return Diagnosis(tuple(_diagnose(layer, h) for layer, h in zip(model.gp_layers, reached, strict=True)))
     if not isinstance(model, SGPR | SVGP):
-        raise TypeError(f"model must have inducing features, got {type(model).__name__}; pass an SGPR or an SVGP")
+        raise TypeError(
+            f"model must have inducing features, got {type(model).__name__}; pass an SGPR, an SVGP or a DeepGP"
+        )
     layer = model.layer if isinstance(model, SVGP) else model
+    return Diagnosis((_diagnose(layer, checks.inputs(X, layer.features.input_dim)),))
+
+
+def _diagnose(layer: GPLayer | SGPR, X: Float[Tensor, "N D"]) -> LayerDiagnosis:
     kernel, features = layer.kernel, layer.features
-    X = checks.inputs(X, features.input_dim).double()
+    X = X.double()
     L, jitter = layer.cholesky()
     A = solve_whitened(L, features.Kuf(kernel, X))
     prior: Tensor = kernel(X, diag=True)
@@ -103,5 +115,4 @@ def diagnose(model: SGPR | SVGP, X: Float[Tensor, "N D"]) -> Diagnosis:
         full, truncated = features.activation(t), zonal_series(t, match.shared, features.dimension)
         truncation_error = ((full - truncated).abs().max() / full.abs().max()).item()
     condition = ((singular[0] / singular[-1]) ** 2).item()
-    diagnosis = LayerDiagnosis(unexplained, condition, jitter, truncation_error, norm, match, tuple(advice))
-    return Diagnosis((diagnosis,))
+    return LayerDiagnosis(unexplained, condition, jitter, truncation_error, norm, match, tuple(advice))

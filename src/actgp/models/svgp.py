@@ -50,15 +50,7 @@ class SVGP(nn.Module):
 
     def check_inputs(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
         """Returns X if it has the model's columns and precision."""
-        checks.inputs(X, self.layer.input_dim)
-        dtypes = {parameter.dtype for parameter in self.parameters()}
-        if dtypes != {X.dtype}:
-            names = " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
-            raise TypeError(
-                f"X must have the precision of the model, {names}, got {str(X.dtype).removeprefix('torch.')}; "
-                "convert one of them, e.g. model.double() or X.float()"
-            )
-        return X
+        return checks.precision(checks.inputs(X, self.layer.input_dim), self.parameters())
 
     def forward(self, X: Float[Tensor, "N D"]) -> Marginals:
         """Means and variances of q(f(x_i)), differentiable in everything."""

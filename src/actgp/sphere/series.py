@@ -44,7 +44,7 @@ class ZonalSeries(torch.autograd.Function):
 
     @staticmethod
     def forward(t: Tensor, energies: Tensor, dimension: int) -> Tensor:
-        return _clenshaw(t, energies, dimension)
+        return clenshaw(t, energies, dimension)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
@@ -99,8 +99,8 @@ def _derivative(t: Tensor, energies: Tensor, dimension: int) -> Tensor:
     return ZonalSeries.apply(t, energies[..., 1:] * slopes, dimension + 2)
 
 
-def _clenshaw(t: Tensor, energies: Tensor, dimension: int) -> Tensor:
-    """b_n = e_n + A_n t b_{n+1} − B_{n+1} b_{n+2}, down to b_0 = Σ e_n P_n(t)."""
+def clenshaw(t: Tensor, energies: Tensor, dimension: int) -> Tensor:
+    """Σ e_n P_n(t) in plain operations: b_n = e_n + A_n t b_{n+1} − B_{n+1} b_{n+2}, down to b_0 = Σ e_n P_n(t)."""
     num_levels = energies.shape[-1]
     shape = torch.broadcast_shapes(t.shape, energies.shape[:-1])
     b_next = torch.zeros(shape, dtype=t.dtype, device=t.device)

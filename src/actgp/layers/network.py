@@ -1,0 +1,76 @@
+"""A GP layer's mean as a layer of a network: plain tensors and operations, ready for export.
+
+hidden = r σ̃(W x̂) for activations, or k(Z, x) for inducing points;   output = Vᵀ hidden (+ x)
+"""
+
+import copy
+
+from gpytorch.kernels import Kernel
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from actgp.features import ActivatedFeatures, InducingPoints
+from actgp.kernels import ZonalKernel
+from actgp.layers.gp_layer import GPLayer
+from actgp.sphere import lift, project
+from actgp.sphere.series import clenshaw
+
+
+class ActivatedUnits(nn.Module):
+    """x ↦ r σ̃(W x̂), x̃ = [x / ℓ, 1]: a layer of hidden units with its bias and input scales."""
+
+    energies: Tensor
+
+    def __init__(self, features: ActivatedFeatures, kernel: ZonalKernel) -> None:
+        super().__init__()
+        self.scales = nn.Parameter(kernel.lengthscale.detach().clone())  # [1, D]
+        self.weights = nn.Parameter(features.directions.detach().clone())  # [M, d]
+        energies = features.match(kernel).shared.detach().to(self.weights.dtype)
+        self.register_buffer("energies", energies)  # [L]
+
+    def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
+        radius, direction = project(lift(X / self.scales))
+        t = self.weights @ direction.T  # [M, N], in the order of Kuf, so that round-off is the same
+        return (radius * clenshaw(t, self.energies, self.weights.shape[1])).T
+
+
+class KernelUnits(nn.Module):
+    """x ↦ k(x, Z): with inducing points the kernel is the activation."""
+
+    def __init__(self, features: InducingPoints, kernel: Kernel) -> None:
+        super().__init__()
+        self.locations = nn.Parameter(features.locations.detach().clone())  # [M, D]
+        self.kernel = copy.deepcopy(kernel)
+
+    def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
+        return self.kernel.forward(X, self.locations)
+
+
+class NetworkLayer(nn.Module):
+    """The mean of a GP layer: hidden units, output weights V, and a skip connection for an identity prior mean."""
+
+    def __init__(self, layer: GPLayer) -> None:
+        super().__init__()
+        features = layer.features
+        if isinstance(features, ActivatedFeatures) and isinstance(layer.kernel, ZonalKernel):
+            self.units: nn.Module = ActivatedUnits(features, layer.kernel)
+        elif isinstance(features, InducingPoints):
+            self.units = KernelUnits(features, layer.kernel)
+        else:
+            raise TypeError(
+                f"a network needs activated features or inducing points, got {type(features).__name__}; "
+                "use the model's own mean"
+            )
+        self.output_weights = nn.Parameter(layer.output_weights().detach().to(layer.q.mean.dtype))  # [M, P]
+        self.skip = layer.prior_mean == "identity"
+
+    def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
+        output = self.units(X) @ self.output_weights
+        return X + output if self.skip else output
+
+
+def mean_of(layer: GPLayer, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
+    """The same function of the layer's own parameters, with gradients for all of them."""
+    hidden = layer.features.cross(layer.kernel, X).T  # [N, M]
+    output = hidden @ layer.output_weights().to(X)
+    return X + output if layer.prior_mean == "identity" else output

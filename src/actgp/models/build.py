@@ -1,0 +1,67 @@
+"""The paper's deep model in one call."""
+
+import copy
+from itertools import pairwise
+
+import torch
+from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikelihood
+
+from actgp import checks
+from actgp.activations import Activation, Softplus
+from actgp.activations import activation as activation_of
+from actgp.features import ActivatedFeatures
+from actgp.kernels import ArcCosine
+from actgp.layers import GPLayer, PriorMean
+from actgp.models.deep import DeepGP
+
+
+def deep_gp(
+    input_dim: int,
+    num_outputs: int = 1,
+    num_layers: int = 3,
+    num_inducing: int = 128,
+    *,
+    hidden_dim: int | None = None,
+    activation: str | Activation | None = None,
+    num_levels: int = 20,
+    prior_mean: PriorMean = "zero",
+    likelihood: Likelihood | None = None,
+    generator: torch.Generator | None = None,
+) -> DeepGP:
+    """A deep GP with arc-cosine kernels and activated features in every layer.
+
+    Args:
+        input_dim: D, the number of inputs.
+        num_outputs: P, the number of outputs; for a softmax likelihood, the number of classes.
+        num_layers: How many GP layers.
+        num_inducing: M, the number of inducing variables, or hidden units, of each layer.
+        hidden_dim: The width between layers; D as in the paper by default.
+        activation: An activation or its name; softplus with sharpness 3 as in the paper by default.
+        num_levels: Ñ, the levels of the activation that are kept.
+        prior_mean: Of the hidden layers: "zero" as in the paper, or "identity", a skip connection, for hidden_dim = D.
+        likelihood: A gpytorch likelihood; Gaussian by default.
+        generator: Draws the initial directions.
+
+    Example:
+        >>> import actgp
+        >>> model = actgp.deep_gp(input_dim=8, num_outputs=1)
+    """
+    D = checks.integer(input_dim, "input_dim", minimum=1)
+    P = checks.integer(num_outputs, "num_outputs", minimum=1)
+    L = checks.integer(num_layers, "num_layers", minimum=1)
+    H = D if hidden_dim is None else checks.integer(hidden_dim, "hidden_dim", minimum=1)
+    likelihood = GaussianLikelihood() if likelihood is None else likelihood
+    if isinstance(likelihood, SoftmaxLikelihood) and likelihood.num_features != P:
+        raise ValueError(
+            f"num_outputs must be the softmax likelihood's number of features {likelihood.num_features}, got {P}; "
+            "make them agree"
+        )
+    widths = [D, *[H] * (L - 1), P]
+    chosen = activation_of(Softplus(3.0) if activation is None else activation)
+    layers = []
+    for i, (inputs, outputs) in enumerate(pairwise(widths)):
+        own = copy.deepcopy(chosen)  # a learnable sharpness is each layer's own
+        features = ActivatedFeatures(inputs, num_inducing, own, num_levels, generator=generator)
+        hidden = i < L - 1
+        layers.append(GPLayer(ArcCosine(inputs), features, outputs, prior_mean if hidden else "zero"))
+    return DeepGP(layers, likelihood)

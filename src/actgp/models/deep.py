@@ -1,0 +1,169 @@
+"""The deep Gaussian process: GP layers one after the other (paper, section 3.1; Salimbeni and Deisenroth, 2017).
+
+    h_0 = x (or the backbone's output),   h_ℓ ~ q(f_ℓ(h_{ℓ−1})),   y ~ p(y | h_L)
+
+    ELBO = Σ_i E[log p(y_i | h_iL)] − Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ))                       (eq. 3)
+
+Hidden layers are sampled, reparametrised; the last one is integrated by the likelihood's own means.
+"""
+
+import copy
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from gpytorch.likelihoods import Likelihood
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from actgp import checks
+from actgp.layers import Constants, GPLayer, Marginals, NetworkLayer, mean_of
+from actgp.likelihoods import expected_log_prob, supported, targets
+from actgp.models.prediction import Prediction
+
+CHUNK = 2**22  # numbers in the largest tensor of a chunk of a prediction
+SEED = 0
+
+
+class Paths(NamedTuple):
+    """Means and variances of the last layer along sampled paths through the hidden ones."""
+
+    mean: Float[Tensor, "S N P"]
+    variance: Float[Tensor, "S N P"]
+
+
+class DeepGP(nn.Module):
+    """Layers of GPs, read through their means a network.
+
+    Args:
+        layers: The GP layers; each has as many inputs as the one before has outputs.
+        likelihood: A gpytorch likelihood of one latent function for each output, or `SoftmaxLikelihood`.
+        backbone: A module that the inputs go through first, such as the convolutions of a network.
+    """
+
+    def __init__(self, layers: Sequence[GPLayer], likelihood: Likelihood, backbone: nn.Module | None = None) -> None:
+        super().__init__()
+        if not layers or not all(isinstance(layer, GPLayer) for layer in layers):
+            names = [type(layer).__name__ for layer in layers]
+            raise TypeError(f"layers must be one or more GPLayers, got {names}; build them with actgp.GPLayer")
+        for i, (before, after) in enumerate(pairwise(layers), start=1):
+            if before.num_outputs != after.input_dim:
+                raise ValueError(
+                    f"layer {i + 1} must have as many inputs as layer {i} has outputs, got {after.input_dim} and "
+                    f"{before.num_outputs}; rebuild one of them"
+                )
+        self.layers = nn.ModuleList(layers)
+        self.likelihood = supported(likelihood)
+        self.backbone = backbone
+
+    @property
+    def num_outputs(self) -> int:
+        """P, of the last layer."""
+        return self.gp_layers[-1].num_outputs
+
+    @property
+    def gp_layers(self) -> list[GPLayer]:
+        """The layers, in order."""
+        return list(self.layers)  # type: ignore[arg-type]
+
+    def mean(self, X: Tensor) -> Tensor:
+        """The composed means: the network's forward pass. [N] for one output, [N, P] for several."""
+        output = mean_of(self.gp_layers[-1], self.hidden_means(X)[-1])
+        return output.squeeze(-1) if output.shape[-1] == 1 else output
+
+    def hidden_means(self, X: Tensor) -> list[Tensor]:
+        """What each layer is given when the means of the layers before it are composed: X itself for the first."""
+        inputs = [self._enter(X)]
+        for layer in self.gp_layers[:-1]:
+            inputs.append(mean_of(layer, inputs[-1]))
+        return inputs
+
+    def network(self) -> nn.Sequential:
+        """The same function as a plain module of its own: nothing in it knows of Gaussian processes."""
+        layers = [NetworkLayer(layer) for layer in self.gp_layers]
+        last = [nn.Flatten(0)] if self.num_outputs == 1 else []
+        backbone = [] if self.backbone is None else [copy.deepcopy(self.backbone)]
+        return nn.Sequential(*backbone, *layers, *last)
+
+    def elbo(
+        self,
+        X: Tensor,
+        y: Tensor,
+        num_data: int,
+        num_samples: int = 1,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Float[Tensor, ""]:
+        """The evidence lower bound for the whole data set of `num_data` rows, unbiased, from a minibatch of it.
+
+        Args:
+            X: A minibatch of inputs.
+            y: Its targets: [B], or [B, P].
+            num_data: N, the rows of the whole data set.
+            num_samples: S, how many paths are sampled through the hidden layers.
+            generator: Source of randomness.
+        """
+        h = self._enter(X)
+        num_data = checks.integer(num_data, "num_data", minimum=len(X))
+        num_samples = checks.integer(num_samples, "num_samples", minimum=1)
+        y = targets(self.likelihood, y, len(X), self.num_outputs, h.dtype)
+        mean, variance = self._paths(h, self._constants(), num_samples, generator)  # [S, B, P]
+        S = len(mean)
+        repeated = y.expand(S, *y.shape).reshape(S * len(y), *y.shape[1:])
+        fit = expected_log_prob(
+            self.likelihood, repeated, mean.flatten(0, 1), variance.flatten(0, 1), generator=generator
+        )  # [S B]
+        return num_data / len(X) * fit.sum() / S - self.kl()
+
+    def kl(self) -> Float[Tensor, ""]:
+        """Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ))."""
+        return torch.stack([layer.kl() for layer in self.gp_layers]).sum()
+
+    @torch.no_grad()
+    def predict(self, X: Tensor, num_samples: int = 20, *, generator: torch.Generator | None = None) -> Prediction:
+        """The predictive distribution at each input: a mixture over sampled paths.
+
+        Args:
+            X: Inputs. They are taken in chunks, so that memory does not grow with their number.
+            num_samples: S, the number of paths; a model of one layer needs, and takes, only one.
+            generator: Source of randomness; by default the same for every call.
+        """
+        num_samples = checks.integer(num_samples, "num_samples", minimum=1)
+        generator = torch.Generator(X.device).manual_seed(SEED) if generator is None else generator
+        constants = self._constants()
+        widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
+        rows = max(1, CHUNK // (num_samples * widest))
+        chunks = [self._paths(self._enter(part), constants, num_samples, generator) for part in X.split(rows)]
+        mean, variance = (torch.cat(parts, dim=1) for parts in zip(*chunks, strict=True))
+        return Prediction(mean, variance, self.likelihood)
+
+    def _enter(self, X: Tensor) -> Float[Tensor, "N D"]:
+        """Checks the inputs, and takes them through the backbone."""
+        first = self.gp_layers[0]
+        if self.backbone is None:
+            return checks.precision(checks.inputs(X, first.input_dim), self.parameters())
+        checks.finite(checks.tensor(X, "X"), "X")
+        return checks.inputs(self.backbone(X), first.input_dim, "the backbone's output")
+
+    def _constants(self) -> list[Constants]:
+        return [layer.constants() for layer in self.gp_layers]
+
+    def _paths(
+        self, h: Float[Tensor, "N D"], constants: list[Constants], num_samples: int, generator: torch.Generator | None
+    ) -> Paths:
+        N, S = len(h), num_samples if len(self.gp_layers) > 1 else 1
+        for i, (layer, constant) in enumerate(zip(self.gp_layers, constants, strict=True)):
+            mean, variance = layer.marginals(h, constant)
+            if i == 0:  # the same for every path: computed once, then repeated
+                mean, variance = (values.expand(S, -1, -1).reshape(S * N, -1) for values in (mean, variance))
+            if i < len(self.gp_layers) - 1:
+                h = _sample(Marginals(mean, variance), generator)
+        return Paths(mean.reshape(S, N, -1), variance.reshape(S, N, -1))
+
+
+def _sample(marginals: Marginals, generator: torch.Generator | None) -> Tensor:
+    """H = mean + sd · ε; the variance is kept away from zero, where the root has no gradient."""
+    mean, variance = marginals
+    noise = torch.randn(mean.shape, dtype=mean.dtype, device=mean.device, generator=generator)
+    return mean + variance.clamp_min(torch.finfo(mean.dtype).eps).sqrt() * noise
