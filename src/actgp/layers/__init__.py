@@ -3,17 +3,20 @@
 from actgp.layers.gp_layer import Constants, GPLayer, Marginals, PriorMean, solve_whitened
 from actgp.layers.network import NetworkLayer, mean_of
 from actgp.layers.pairing import check_kernel, check_pair
+from actgp.layers.pathwise import LayerFunction, draw_functions
 from actgp.layers.whitened import WhitenedGaussian
 
 __all__ = [
     "Constants",
     "GPLayer",
+    "LayerFunction",
     "Marginals",
     "NetworkLayer",
     "PriorMean",
     "WhitenedGaussian",
     "check_kernel",
     "check_pair",
+    "draw_functions",
     "mean_of",
     "solve_whitened",
 ]

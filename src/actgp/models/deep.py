@@ -9,6 +9,7 @@ Hidden layers are sampled, reparametrised; the last one is integrated by the lik
 
 import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.layers import Constants, GPLayer, Marginals, NetworkLayer, mean_of
+from actgp.layers import Constants, GPLayer, LayerFunction, Marginals, NetworkLayer, draw_functions, mean_of
 from actgp.likelihoods import expected_log_prob, supported, targets
 from actgp.models.prediction import Prediction
 
@@ -74,7 +75,7 @@ class DeepGP(nn.Module):
 
     def hidden_means(self, X: Tensor) -> list[Tensor]:
         """What each layer is given when the means of the layers before it are composed: X itself for the first."""
-        inputs = [self._enter(X)]
+        inputs = [self.enter(X)]
         for layer in self.gp_layers[:-1]:
             inputs.append(mean_of(layer, inputs[-1]))
         return inputs
@@ -104,7 +105,7 @@ class DeepGP(nn.Module):
             num_samples: S, how many paths are sampled through the hidden layers.
             generator: Source of randomness.
         """
-        h = self._enter(X)
+        h = self.enter(X)
         num_data = checks.integer(num_data, "num_data", minimum=len(X))
         num_samples = checks.integer(num_samples, "num_samples", minimum=1)
         y = targets(self.likelihood, y, len(X), self.num_outputs, h.dtype)
@@ -134,11 +135,26 @@ class DeepGP(nn.Module):
         constants = self._constants()
         widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
         rows = max(1, CHUNK // (num_samples * widest))
-        chunks = [self._paths(self._enter(part), constants, num_samples, generator) for part in X.split(rows)]
+        chunks = [self._paths(self.enter(part), constants, num_samples, generator) for part in X.split(rows)]
         mean, variance = (torch.cat(parts, dim=1) for parts in zip(*chunks, strict=True))
         return Prediction(mean, variance, self.likelihood)
 
-    def _enter(self, X: Tensor) -> Float[Tensor, "N D"]:
+    def sample_functions(
+        self, num_functions: int, *, num_features: int = 1_000, generator: torch.Generator | None = None
+    ) -> list["SampledFunction"]:
+        """Draws functions from the posterior: each gives the same values whenever it is called, with gradients.
+
+        Args:
+            num_functions: How many.
+            num_features: F, the random features that stand for what the inducing variables leave unexplained.
+            generator: Source of randomness.
+        """
+        num_functions = checks.integer(num_functions, "num_functions", minimum=1)
+        num_features = checks.integer(num_features, "num_features", minimum=1)
+        drawn = [draw_functions(layer, num_functions, num_features, generator) for layer in self.gp_layers]
+        return [SampledFunction(self, functions) for functions in zip(*drawn, strict=True)]
+
+    def enter(self, X: Tensor) -> Float[Tensor, "N D"]:
         """Checks the inputs, and takes them through the backbone."""
         first = self.gp_layers[0]
         if self.backbone is None:
@@ -160,6 +176,21 @@ class DeepGP(nn.Module):
             if i < len(self.gp_layers) - 1:
                 h = _sample(Marginals(mean, variance), generator)
         return Paths(mean.reshape(S, N, -1), variance.reshape(S, N, -1))
+
+
+@dataclass(frozen=True)
+class SampledFunction:
+    """A function drawn from a deep GP's posterior: [N, D] to [N], or to [N, P] for several outputs."""
+
+    model: DeepGP
+    layers: tuple[LayerFunction, ...]
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """f(x_1), …, f(x_N); differentiable in X."""
+        h = self.model.enter(X)
+        for layer in self.layers:
+            h = layer(h)
+        return h.squeeze(-1) if h.shape[-1] == 1 else h
 
 
 def _sample(marginals: Marginals, generator: torch.Generator | None) -> Tensor:
