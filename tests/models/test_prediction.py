@@ -160,6 +160,18 @@ def test_predictions_stay_what_they_were_and_carry_no_gradient(likelihood: Likel
             parameter.sub_(1.0)
 
 
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda x: type(x).__name__)
+def test_chunks_change_nothing(likelihood: Likelihood, monkeypatch: pytest.MonkeyPatch) -> None:
+    y = torch.tensor([0, 1, 1, 0])
+    whole = mixture(likelihood)
+    mean, variance, log_prob = whole.mean, whole.variance, whole.log_prob(y)
+    monkeypatch.setattr("actgp.models.prediction.CHUNK", 1)  # a row at a time
+    parts = mixture(likelihood)
+    torch.testing.assert_close(parts.mean, mean)
+    torch.testing.assert_close(parts.variance, variance)
+    torch.testing.assert_close(parts.log_prob(y), log_prob)
+
+
 def test_what_a_likelihood_does_not_have_is_refused() -> None:
     with pytest.raises(
         ValueError, match="probabilities need a likelihood of classes, got GaussianLikelihood; use mean"

@@ -10,6 +10,7 @@ law of total variance
 """
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
@@ -28,6 +29,7 @@ QUADRATURE_RANGE = 7.0  # standard deviations
 SOBOL_POINTS = 512
 INTERVAL_SAMPLES = 2_000
 BISECTIONS = 60
+CHUNK = 2**24  # numbers in the largest tensor
 SEED = 0
 
 
@@ -95,7 +97,7 @@ class Prediction:
         )
 
     def log_prob(self, y: Tensor) -> Float[Tensor, " N"]:
-        """Log p(y_i) under the mixture, summed over outputs."""
+        """The logarithm of p(y_i) under the mixture, summed over outputs."""
         S, N, P = self.component_means.shape
         y = targets(self.likelihood, y, N, P, self.component_means.dtype)
         if isinstance(self.likelihood, GaussianLikelihood):
@@ -106,53 +108,34 @@ class Prediction:
             # ∫ Φ(f) N(f; μ, v) df = Φ(μ / √(1+v)), and 1 − Φ(x) = Φ(−x)
             z = (2 * y - 1) * self.component_means / (1 + self.component_variances).sqrt()
             return torch.special.log_ndtr(z).sum(-1).logsumexp(0) - log(S)
-        f, log_weights = self._nodes  # [Q, S, N, P], [Q]
-        log_probs: Tensor = conditional(self.likelihood, f).log_prob(y)
-        if y.ndim == 1:  # labels: one probability a row
-            return (log_probs + log_weights[:, None, None]).logsumexp((0, 1)) - log(S)
-        # Outputs are independent within a component: average over nodes first, then multiply.
-        components = (log_probs + log_weights[:, None, None, None]).logsumexp(0).sum(-1)  # [S, N]
-        return components.logsumexp(0) - log(S)
+        parts = []
+        for (mean, variance), labels in zip(self._in_chunks(), y.split(self._rows), strict=True):
+            f, log_weights = _nodes(self.likelihood, mean, variance)  # [Q, S, n, P], [Q]
+            log_probs: Tensor = conditional(self.likelihood, f).log_prob(labels)
+            if y.ndim == 1:  # labels: one probability a row
+                parts.append((log_probs + log_weights[:, None, None]).logsumexp((0, 1)))
+            else:  # outputs are independent within a component: average over nodes first, then multiply
+                components = (log_probs + log_weights[:, None, None, None]).logsumexp(0).sum(-1)  # [S, n]
+                parts.append(components.logsumexp(0))
+        return torch.cat(parts) - log(S)
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
-        """The central interval that holds y with probability `level`: its lower and upper ends."""
+        """The central interval that holds y with probability `level`: its lower and upper ends.
+
+        Exact for Gaussian noise; from 2,000 draws of y, always the same, for other likelihoods.
+        """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must lie between 0 and 1, got {level}; pass e.g. 0.95")
         if isinstance(self.likelihood, SoftmaxLikelihood | BernoulliLikelihood):
             raise ValueError("class labels have no interval, got a likelihood of classes; use probabilities")
-        lower, upper = self._quantile((1 - level) / 2), self._quantile((1 + level) / 2)
-        return _squeeze(lower), _squeeze(upper)
-
-    def _quantile(self, p: float) -> Float[Tensor, "N P"]:
+        ends = torch.tensor([(1 - level) / 2, (1 + level) / 2]).to(self.component_means)
         if isinstance(self.likelihood, GaussianLikelihood):
             sd = (self.component_variances + self.likelihood.noise).sqrt()
-            return _mixture_quantile(self.component_means, sd, p)
-        samples = self._samples  # [K, N, P]
-        return samples.quantile(p, dim=0)
-
-    @cached_property
-    def _samples(self) -> Float[Tensor, "K N P"]:
-        """Draws of y, always the same ones; torch's distributions draw from the global generator, which is put back."""
-        S = len(self.component_means)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(SEED)
-            f = sample_latent(self.component_means, self.component_variances, -(-INTERVAL_SAMPLES // S), None)
-            y: Tensor = conditional(self.likelihood, f).sample()
-        return y.flatten(0, 1)
-
-    @cached_property
-    def _nodes(self) -> tuple[Float[Tensor, "Q S N P"], Float[Tensor, " Q"]]:
-        """Points f and log-weights that integrate over each component: a grid, or Sobol points for several latents."""
-        mean, variance = self.component_means, self.component_variances
-        if isinstance(self.likelihood, _OneDimensionalLikelihood):
-            # The trapezoidal rule resolves likelihoods down to a thirtieth of the latent's sd; Gauss–Hermite does not.
-            x = torch.linspace(-QUADRATURE_RANGE, QUADRATURE_RANGE, QUADRATURE_POINTS).to(mean)
-            log_weights = (-0.5 * x**2).log_softmax(0)
-            return mean + variance.sqrt() * x.reshape(-1, 1, 1, 1), log_weights
-        sobol = torch.quasirandom.SobolEngine(mean.shape[-1], scramble=True, seed=SEED)
-        points = torch.special.ndtri(sobol.draw(SOBOL_POINTS, dtype=torch.float64)).to(mean)  # [Q, P]
-        log_weights = torch.full((SOBOL_POINTS,), -log(SOBOL_POINTS)).to(mean)
-        return mean + variance.sqrt() * points[:, None, None], log_weights
+            lower, upper = (_mixture_quantile(self.component_means, sd, p) for p in ends)
+        else:
+            samples = (_draws(self.likelihood, *part).quantile(ends, dim=0) for part in self._in_chunks())
+            lower, upper = torch.cat(list(samples), dim=1)
+        return _squeeze(lower), _squeeze(upper)
 
     @cached_property
     def _moments(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -160,22 +143,62 @@ class Prediction:
         if isinstance(self.likelihood, GaussianLikelihood):
             mean = self.component_means.mean(0)
             spread = self.component_means.var(0, correction=0)
-            noise = self.likelihood.noise.expand_as(mean).to(mean)
-            return mean, noise, self.component_variances.mean(0) + spread
-        if isinstance(self.likelihood, BernoulliLikelihood):
-            # As in log_prob. E[Φ²] has no such form, but aleatoric + epistemic = p (1 − p).
-            p = torch.special.ndtr(self.component_means / (1 + self.component_variances).sqrt()).mean(0)
-            f, log_weights = self._nodes
-            weights = log_weights.exp().reshape(-1, 1, 1, 1) / len(self.component_means)
-            epistemic = (weights * (torch.special.ndtr(f) - p).square()).sum((0, 1))
-            return p, p * (1 - p) - epistemic, epistemic
-        f, log_weights = self._nodes
-        weights = log_weights.exp().reshape(-1, 1, 1, 1) / len(self.component_means)
-        given_mean, given_variance = _conditional_moments(conditional(self.likelihood, f))  # [Q, S, N, P]
-        mean = (weights * given_mean).sum((0, 1))
-        aleatoric = (weights * given_variance).sum((0, 1))
-        epistemic = (weights * (given_mean - mean).square()).sum((0, 1))
+            return mean, self.likelihood.noise.expand_as(mean), self.component_variances.mean(0) + spread
+        parts = [_integrated_moments(self.likelihood, *part) for part in self._in_chunks()]
+        mean, aleatoric, epistemic = (torch.cat(values) for values in zip(*parts, strict=True))
         return mean, aleatoric, epistemic
+
+    @property
+    def _rows(self) -> int:
+        """How many inputs at a time keep the nodes of all components within CHUNK numbers."""
+        S, _, P = self.component_means.shape
+        return max(1, CHUNK // (INTERVAL_SAMPLES * S * P))
+
+    def _in_chunks(self) -> Iterator[tuple[Float[Tensor, "S n P"], Float[Tensor, "S n P"]]]:
+        parts = (values.split(self._rows, dim=1) for values in (self.component_means, self.component_variances))
+        return zip(*parts, strict=True)
+
+
+def _integrated_moments(
+    likelihood: Likelihood, mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """E[y], E[Var[y | f]] and Var[E[y | f]] by quadrature over f."""
+    f, log_weights = _nodes(likelihood, mean, variance)
+    weights = log_weights.exp().reshape(-1, 1, 1, 1) / len(mean)
+    given_mean, given_variance = _conditional_moments(conditional(likelihood, f))  # [Q, S, N, P]
+    if isinstance(likelihood, BernoulliLikelihood):
+        # E[Φ(f)] = Φ(μ / √(1+v)), as in log_prob; and aleatoric + epistemic = p (1 − p)
+        p = torch.special.ndtr(mean / (1 + variance).sqrt()).mean(0)
+        epistemic = (weights * (given_mean - p).square()).sum((0, 1))
+        return p, p * (1 - p) - epistemic, epistemic
+    total = (weights * given_mean).sum((0, 1))
+    aleatoric = (weights * given_variance).sum((0, 1))
+    return total, aleatoric, (weights * (given_mean - total).square()).sum((0, 1))
+
+
+def _nodes(
+    likelihood: Likelihood, mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]
+) -> tuple[Float[Tensor, "Q S N P"], Float[Tensor, " Q"]]:
+    """Points f and log-weights that integrate over each component: a grid, or Sobol points for several latents."""
+    if isinstance(likelihood, _OneDimensionalLikelihood):
+        # The trapezoidal rule resolves likelihoods down to a thirtieth of the latent's sd; Gauss–Hermite does not.
+        x = torch.linspace(-QUADRATURE_RANGE, QUADRATURE_RANGE, QUADRATURE_POINTS).to(mean)
+        return mean + variance.sqrt() * x.reshape(-1, 1, 1, 1), (-0.5 * x**2).log_softmax(0)
+    sobol = torch.quasirandom.SobolEngine(mean.shape[-1], scramble=True, seed=SEED)
+    points = torch.special.ndtri(sobol.draw(SOBOL_POINTS, dtype=torch.float64)).to(mean)  # [Q, P]
+    log_weights = torch.full((SOBOL_POINTS,), -log(SOBOL_POINTS)).to(mean)
+    return mean + variance.sqrt() * points[:, None, None], log_weights
+
+
+def _draws(
+    likelihood: Likelihood, mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]
+) -> Float[Tensor, "K N P"]:
+    """Draws of y. torch's distributions draw from the global generator, which is put back."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        f = sample_latent(mean, variance, -(-INTERVAL_SAMPLES // len(mean)), None)
+        y: Tensor = conditional(likelihood, f).sample()
+    return y.flatten(0, 1)
 
 
 def _conditional_moments(distribution: Distribution) -> tuple[Tensor, Tensor]:
@@ -185,9 +208,9 @@ def _conditional_moments(distribution: Distribution) -> tuple[Tensor, Tensor]:
     return distribution.mean, distribution.variance
 
 
-def _mixture_quantile(mean: Float[Tensor, "S N P"], sd: Float[Tensor, "S N P"], p: float) -> Float[Tensor, "N P"]:
+def _mixture_quantile(mean: Float[Tensor, "S N P"], sd: Float[Tensor, "S N P"], p: Tensor) -> Float[Tensor, "N P"]:
     """The p-quantile of an equal mixture of Gaussians, by bisection between the components' own quantiles."""
-    quantiles = mean + sd * torch.special.ndtri(torch.tensor(p, dtype=mean.dtype, device=mean.device))
+    quantiles = mean + sd * torch.special.ndtri(p)
     low, high = quantiles.amin(0), quantiles.amax(0)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2

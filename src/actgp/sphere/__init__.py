@@ -6,7 +6,7 @@ from actgp.sphere.gegenbauer import gegenbauer, normalised_gegenbauer
 from actgp.sphere.geometry import Polar, lift, project
 from actgp.sphere.harmonics import SphericalHarmonics
 from actgp.sphere.quadrature import QuadratureError
-from actgp.sphere.series import zonal_series
+from actgp.sphere.series import ZonalSeries, zonal_series
 from actgp.sphere.spectrum import Spectrum, Zonal, spectrum
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Spectrum",
     "SphericalHarmonics",
     "Zonal",
+    "ZonalSeries",
     "gegenbauer",
     "lift",
     "normalised_gegenbauer",
