@@ -6,10 +6,9 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-# L⁻¹ magnifies the round-off of what it multiplies by up to jitter^(−1/2): 1e-8 leaves float32 three good digits where
-# Kuu is singular, and costs nothing that float64 would notice. It is the same in both precisions, because whitened
-# parameters mean what they mean only together with their L.
-RELATIVE_JITTER = 1e-8
+# The same for models of both precisions: whitened parameters mean what they mean only together with their L. In low
+# dimension more of it costs accuracy; less of it, digits, since L⁻¹ magnifies round-off by up to jitter^(−1/2).
+RELATIVE_JITTER = 1e-10
 SMALLEST = 1e-12
 GROWTH = 10.0
 LARGEST = 1e-2

@@ -88,7 +88,7 @@ class ActivatedFeatures(InducingFeatures):
 
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         radius, direction = self._zonal(kernel).polar(X)  # [N], [N, d]
-        t = self.directions.to(X) @ direction.T  # [M, N]
+        t = nn.functional.normalize(self.weights.to(X), dim=-1) @ direction.T  # [M, N]
         return radius * zonal_series(t, self.match(kernel).shared, self.dimension)
 
     def complaints(self, kernel: Kernel) -> list[str]:

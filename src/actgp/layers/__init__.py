@@ -1,6 +1,6 @@
 """GP layers: q(u), conditionals and KL; and the network layer that is their mean."""
 
-from actgp.layers.gp_layer import Constants, GPLayer, Marginals, PriorMean, solve_whitened
+from actgp.layers.gp_layer import Constants, GPLayer, Marginals, PriorMean
 from actgp.layers.network import NetworkLayer, mean_of
 from actgp.layers.pairing import check_kernel, check_pair
 from actgp.layers.pathwise import LayerFunction, draw_functions
@@ -18,5 +18,4 @@ __all__ = [
     "check_pair",
     "draw_functions",
     "mean_of",
-    "solve_whitened",
 ]

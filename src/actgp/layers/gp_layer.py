@@ -81,7 +81,7 @@ class GPLayer(nn.Module):
 
     def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """A = L⁻¹ Kuf, in the precision of X."""
-        return solve_whitened(self.cholesky().L, self.features.cross(self.kernel, X))
+        return self._whiten(X, self.cholesky().L)
 
     def forward(self, X: Float[Tensor, "N D"]) -> Marginals:
         """The marginals of q(f(x_i)) for each output."""
@@ -89,7 +89,7 @@ class GPLayer(nn.Module):
 
     def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
         """As `forward`, with what does not depend on X already computed."""
-        A = solve_whitened(constants.L, self.features.cross(self.kernel, X))  # [M, N]
+        A = self._whiten(X, constants.L)  # [M, N]
         M, N = A.shape
         SA = (constants.scales @ A).reshape(-1, M, N)  # one product for all outputs: [P, M, N]
         variance = self.unexplained(X, A) + SA.square().sum(-2)  # [P, N]
@@ -115,10 +115,10 @@ class GPLayer(nn.Module):
         """KL(q(u) ‖ p(u)), summed over outputs."""
         return self.q.kl()
 
+    def _whiten(self, X: Float[Tensor, "N D"], L: Float64[Tensor, "M M"]) -> Float[Tensor, "M N"]:
+        # In float64 for float32 inputs too: where Kuu is near singular, L⁻¹ would magnify the round-off of Kuf.
+        Kuf = self.features.cross(self.kernel, X.double())
+        return torch.linalg.solve_triangular(L, Kuf, upper=False).to(X)
+
     def _with_prior_mean(self, mean: Float[Tensor, "N P"], X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
         return mean + X if self.prior_mean == "identity" else mean
-
-
-def solve_whitened(L: Float64[Tensor, "M M"], Kuf: Float[Tensor, "M N"]) -> Float[Tensor, "M N"]:
-    """L⁻¹ Kuf, solved in float64 and cast back."""
-    return torch.linalg.solve_triangular(L, Kuf.double(), upper=False).to(Kuf)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from actgp import checks
 from actgp.features import ActivatedFeatures, SpectralMatch
-from actgp.layers import GPLayer, solve_whitened
+from actgp.layers import GPLayer
 from actgp.models.deep import DeepGP
 from actgp.models.sgpr import SGPR
 from actgp.models.svgp import SVGP
@@ -96,7 +96,7 @@ def _diagnose(layer: GPLayer | SGPR, X: Float[Tensor, "N D"]) -> LayerDiagnosis:
     kernel, features = layer.kernel, layer.features
     X = X.double()
     L, jitter = layer.cholesky()
-    A = solve_whitened(L, features.Kuf(kernel, X))
+    A = torch.linalg.solve_triangular(L, features.Kuf(kernel, X), upper=False)
     prior: Tensor = kernel(X, diag=True)
     unexplained = (1 - A.square().sum(0) / prior).clamp_min(0.0).mean().item()
     singular = torch.linalg.svdvals(L)
