@@ -236,8 +236,49 @@ def test_bad_deep_models_are_refused() -> None:
             actgp.deep_gp(2, **{name: bad})  # type: ignore[arg-type]
 
 
+def test_features_of_an_unknown_kind_have_no_network_and_no_functions() -> None:
+    class Doubled(actgp.InducingFeatures):
+        """Function values, twice as large."""
+
+        num_inducing, input_dim = 3, 2
+
+        def Kuu(self, kernel: actgp.ZonalKernel) -> torch.Tensor:
+            return 4 * kernel(self.points.double()).to_dense()
+
+        def cross(self, kernel: actgp.ZonalKernel, X: torch.Tensor) -> torch.Tensor:
+            return 2 * kernel(self.points.to(X), X).to_dense()
+
+        def complaints(self, kernel: actgp.ZonalKernel) -> list[str]:
+            return []
+
+        points = inputs(3)
+
+    dgp = actgp.DeepGP([actgp.GPLayer(actgp.ArcCosine(2), Doubled())], GaussianLikelihood()).double()
+    assert dgp.mean(inputs(4)).shape == (4,)
+    with pytest.raises(TypeError, match="a network needs activated features or inducing points, got Doubled; use the"):
+        dgp.network()
+    with pytest.raises(TypeError, match="drawn with activated features or inducing points, got Doubled; use those"):
+        dgp.sample_functions(1)
+
+
+def test_bad_inputs_of_a_backbone_are_refused() -> None:
+    layer = actgp.GPLayer(actgp.ArcCosine(2), actgp.ActivatedFeatures(2, 8))
+    dgp = actgp.DeepGP([layer], GaussianLikelihood(), torch.nn.Linear(3, 5))
+    for call in (dgp.mean, dgp.predict):
+        with pytest.raises(ValueError, match="X must be finite"):
+            call(torch.full((2, 3), torch.nan))
+        with pytest.raises(TypeError, match="precision of the model, float32, got float64"):
+            call(torch.zeros(2, 3).double())
+        with pytest.raises(ValueError, match=r"X must have shape \[N, …\] with at least one row, got \[0, 3\]; pass"):
+            call(torch.zeros(0, 3))
+        with pytest.raises(ValueError, match="the backbone's output must have 2 columns, got 5"):
+            call(torch.zeros(2, 3))
+
+
 def test_bad_inputs_are_refused() -> None:
     dgp = deep()
+    with pytest.raises(TypeError, match="X must be a torch.Tensor, got list"):
+        dgp.predict([[0.0, 0.0]])  # type: ignore[arg-type]
     for call in (dgp.mean, dgp.predict, lambda X: dgp.elbo(X, torch.zeros(3).double(), 3)):
         with pytest.raises(ValueError, match="X must be finite"):
             call(torch.full((3, 2), torch.nan).double())

@@ -83,7 +83,7 @@ class ZonalKernel(Kernel):
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False, **params: Any
     ) -> Tensor:
-        """Gpytorch's entry point: the matrix [*batch, N, M], or the vector [*batch, N] of k(x1_i, x2_i)."""
+        """What gpytorch calls: the matrix [*batch, N, M], or the vector [*batch, N] of k(x1_i, x2_i)."""
         if last_dim_is_batch:
             raise ValueError("last_dim_is_batch must be False, got True; use one kernel with batch_shape instead")
         r1, direction1 = self.polar(x1)

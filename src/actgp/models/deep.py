@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from actgp import checks
 from actgp.layers import Constants, GPLayer, LayerFunction, Marginals, NetworkLayer, draw_functions, mean_of
 from actgp.likelihoods import expected_log_prob, supported, targets
-from actgp.models.prediction import Prediction
+from actgp.models.prediction import Prediction, squeeze_outputs
 
 CHUNK = 2**22  # numbers in the largest tensor of a chunk of a prediction
 SEED = 0
@@ -71,7 +71,7 @@ class DeepGP(nn.Module):
     def mean(self, X: Tensor) -> Tensor:
         """The composed means: the network's forward pass. [N] for one output, [N, P] for several."""
         output = mean_of(self.gp_layers[-1], self.hidden_means(X)[-1])
-        return output.squeeze(-1) if output.shape[-1] == 1 else output
+        return squeeze_outputs(output)
 
     def hidden_means(self, X: Tensor) -> list[Tensor]:
         """What each layer is given when the means of the layers before it are composed: X itself for the first."""
@@ -130,6 +130,7 @@ class DeepGP(nn.Module):
             num_samples: S, the number of paths; a model of one layer needs, and takes, only one.
             generator: Source of randomness; by default the same for every call.
         """
+        self.check_inputs(X)
         num_samples = checks.integer(num_samples, "num_samples", minimum=1)
         generator = torch.Generator(X.device).manual_seed(SEED) if generator is None else generator
         constants = self._constants()
@@ -154,13 +155,20 @@ class DeepGP(nn.Module):
         drawn = [draw_functions(layer, num_functions, num_features, generator) for layer in self.gp_layers]
         return [SampledFunction(self, functions) for functions in zip(*drawn, strict=True)]
 
+    def check_inputs(self, X: Tensor) -> Tensor:
+        """Returns X if it is finite, in the model's precision and, without a backbone, as wide as the first layer."""
+        if self.backbone is None:
+            checks.inputs(X, self.gp_layers[0].input_dim)
+        elif checks.tensor(X, "X").ndim < 2 or len(X) == 0:
+            raise ValueError(f"X must have shape [N, …] with at least one row, got {list(X.shape)}; pass a batch")
+        return checks.precision(checks.finite(X, "X"), self.parameters())
+
     def enter(self, X: Tensor) -> Float[Tensor, "N D"]:
         """Checks the inputs, and takes them through the backbone."""
-        first = self.gp_layers[0]
+        self.check_inputs(X)
         if self.backbone is None:
-            return checks.precision(checks.inputs(X, first.input_dim), self.parameters())
-        checks.finite(checks.tensor(X, "X"), "X")
-        return checks.inputs(self.backbone(X), first.input_dim, "the backbone's output")
+            return X
+        return checks.inputs(self.backbone(X), self.gp_layers[0].input_dim, "the backbone's output")
 
     def _constants(self) -> list[Constants]:
         return [layer.constants() for layer in self.gp_layers]
@@ -190,11 +198,11 @@ class SampledFunction:
         h = self.model.enter(X)
         for layer in self.layers:
             h = layer(h)
-        return h.squeeze(-1) if h.shape[-1] == 1 else h
+        return squeeze_outputs(h)
 
 
 def _sample(marginals: Marginals, generator: torch.Generator | None) -> Tensor:
-    """H = mean + sd · ε; the variance is kept away from zero, where the root has no gradient."""
+    """h = mean + sd · ε; the variance is kept away from zero, where the root has no gradient."""
     mean, variance = marginals
     noise = torch.randn(mean.shape, dtype=mean.dtype, device=mean.device, generator=generator)
     return mean + variance.clamp_min(torch.finfo(mean.dtype).eps).sqrt() * noise

@@ -57,28 +57,28 @@ class Prediction:
     @property
     def latent_mean(self) -> Tensor:
         """E[f]."""
-        return _squeeze(self.component_means.mean(0))
+        return squeeze_outputs(self.component_means.mean(0))
 
     @property
     def latent_variance(self) -> Tensor:
         """Var[f]."""
         spread = self.component_means.var(0, correction=0)
-        return _squeeze(self.component_variances.mean(0) + spread)
+        return squeeze_outputs(self.component_variances.mean(0) + spread)
 
     @property
     def mean(self) -> Tensor:
         """E[y]."""
-        return _squeeze(self._moments[0])
+        return squeeze_outputs(self._moments[0])
 
     @property
     def aleatoric(self) -> Tensor:
         """E[Var[y | f]]."""
-        return _squeeze(self._moments[1])
+        return squeeze_outputs(self._moments[1])
 
     @property
     def epistemic(self) -> Tensor:
         """Var[E[y | f]]."""
-        return _squeeze(self._moments[2])
+        return squeeze_outputs(self._moments[2])
 
     @property
     def variance(self) -> Tensor:
@@ -135,7 +135,7 @@ class Prediction:
         else:
             samples = (_draws(self.likelihood, *part).quantile(ends, dim=0) for part in self._in_chunks())
             lower, upper = torch.cat(list(samples), dim=1)
-        return _squeeze(lower), _squeeze(upper)
+        return squeeze_outputs(lower), squeeze_outputs(upper)
 
     @cached_property
     def _moments(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -219,5 +219,6 @@ def _mixture_quantile(mean: Float[Tensor, "S N P"], sd: Float[Tensor, "S N P"], 
     return (low + high) / 2
 
 
-def _squeeze(values: Float[Tensor, "N P"]) -> Tensor:
+def squeeze_outputs(values: Float[Tensor, "N P"]) -> Tensor:
+    """[N] for one output, [N, P] for several: the shape of everything that models return."""
     return values.squeeze(-1) if values.shape[-1] == 1 else values
