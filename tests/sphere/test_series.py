@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 import actgp
-from actgp.sphere.series import ZonalSeries
+from actgp.sphere.chebyshev import connection
+from actgp.sphere.series import Series
 
 
 @given(dimension=st.integers(2, 2000), levels=st.integers(1, 64), seed=st.integers(0, 1000))
@@ -49,9 +50,30 @@ def test_derivative_is_exact_at_the_ends() -> None:
     torch.testing.assert_close(slope, torch.tensor([expected, expected], dtype=torch.float64))
 
 
+@given(dimension=st.integers(2, 4096), levels=st.integers(1, 64))
+def test_polynomials_are_averages_of_cosines(dimension: int, levels: int) -> None:
+    G = connection(dimension, levels)
+    assert (G >= 0).all()
+    torch.testing.assert_close(G.sum(1), torch.ones(levels, dtype=torch.float64))
+    theta = torch.linspace(0, 3, 20, dtype=torch.float64)
+    cosines = torch.cos(theta[:, None] * torch.arange(levels))  # T_k(cos θ) = cos kθ
+    expected = actgp.normalised_gegenbauer(theta.cos(), dimension, levels)
+    torch.testing.assert_close(cosines @ G.T, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("levels", [slice(0, None, 2), slice(1, None, 2), slice(0, 1), slice(1, 2), slice(2, 3)])
+def test_levels_of_one_parity_need_not_be_summed(levels: slice) -> None:
+    t = torch.linspace(-1, 1, 30, dtype=torch.float64)
+    e = torch.zeros(12, dtype=torch.float64)
+    e[levels] = 0.7
+    expected = actgp.normalised_gegenbauer(t, 5, 12) @ e
+    torch.testing.assert_close(actgp.zonal_series(t, e, 5), expected)
+    torch.testing.assert_close(actgp.zonal_series(t, e.expand(1, 12), 5), expected)
+
+
 def test_only_points_and_coefficients_are_kept_for_the_backward_pass() -> None:
     t = torch.zeros(100, 100, requires_grad=True)
-    output = ZonalSeries.apply(t, torch.ones(40), 5)
+    output = Series.apply(t, torch.ones(40))
     saved = output.grad_fn.saved_tensors
     assert sorted(s.numel() for s in saved) == [40, 10_000]
 

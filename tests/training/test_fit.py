@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 from gpytorch.likelihoods import GaussianLikelihood
@@ -15,21 +17,26 @@ def features(M: int = 15) -> actgp.ActivatedFeatures:
     return actgp.ActivatedFeatures(2, M, generator=torch.Generator().manual_seed(0))
 
 
+def gradient(model: torch.nn.Module, objective: Callable[[], torch.Tensor]) -> float:
+    """The largest entry of the objective's gradient."""
+    model.zero_grad()
+    objective().backward()
+    return max(p.grad.abs().max().item() for p in model.parameters() if p.grad is not None)
+
+
 def test_exact_objectives_rise_to_a_stationary_point(dtype: torch.dtype) -> None:
     X, y = data(dtype)
     for model, objective in (
         (gpr := actgp.GPR(X, y, actgp.ArcCosine(2)), gpr.log_evidence),
         (sgpr := actgp.SGPR(X, y, actgp.ArcCosine(2), features(4)), sgpr.elbo),
     ):
-        before = objective().item()
+        before, steepness = objective().item(), gradient(model, objective)
         result = actgp.fit(model, num_steps=1000)
         assert result.stopped == "converged"
         assert list(result.objectives) == sorted(result.objectives)
         assert objective().item() == pytest.approx(result.objectives[-1], rel=1e-9)
         assert objective().item() > before + 10
-        model.zero_grad()
-        objective().backward()
-        assert all(p.grad is None or p.grad.abs().max() < 0.05 for p in model.parameters())
+        assert gradient(model, objective) < 0.02 * steepness
 
 
 def test_the_line_search_steps_back_from_what_is_not_finite(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,26 +12,26 @@ from torch import Tensor, nn
 from actgp.features import ActivatedFeatures, InducingPoints
 from actgp.kernels import ZonalKernel
 from actgp.layers.gp_layer import GPLayer
-from actgp.sphere import lift, project
-from actgp.sphere.series import clenshaw
+from actgp.sphere import chebyshev_coefficients, chebyshev_series, lift, project
 
 
 class ActivatedUnits(nn.Module):
     """x ↦ r σ̃(W x̂), x̃ = [x / ℓ, 1]: a layer of hidden units with its bias and input scales."""
 
-    energies: Tensor
+    coefficients: Tensor
 
     def __init__(self, features: ActivatedFeatures, kernel: ZonalKernel) -> None:
         super().__init__()
         self.scales = nn.Parameter(kernel.lengthscale.detach().clone())  # [1, D]
         self.weights = nn.Parameter(features.directions.detach().clone())  # [M, d]
-        energies = features.match(kernel).shared.detach().to(self.weights.dtype)
-        self.register_buffer("energies", energies)  # [L]
+        energies = features.match(kernel).shared.detach()
+        coefficients = chebyshev_coefficients(energies, features.dimension).to(self.weights.dtype)
+        self.register_buffer("coefficients", coefficients)  # [L], of σ̃ in Chebyshev polynomials
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         radius, direction = project(lift(X / self.scales))
         t = self.weights @ direction.T  # [M, N], in the order of Kuf, so that round-off is the same
-        return (radius * clenshaw(t, self.energies, self.weights.shape[1])).T
+        return (radius * chebyshev_series(t, self.coefficients)).T
 
 
 class KernelUnits(nn.Module):

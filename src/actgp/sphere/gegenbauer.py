@@ -25,12 +25,6 @@ def recurrence(level: int, dimension: int) -> tuple[float, float]:
     return (2 * n + d - 2) / (n + d - 2), n / (n + d - 2)
 
 
-def slope(level: int, dimension: int) -> float:
-    """The factor n (n+d−2) / (d−1) in P_n' (dimension d) = factor · P_{n−1} (dimension d + 2)."""
-    n, d = level, dimension
-    return n * (n + d - 2) / (d - 1)
-
-
 def normalised_gegenbauer(t: Float[Tensor, "*shape"], dimension: int, num_levels: int) -> Float[Tensor, "*shape L"]:
     """P_0(t), …, P_{Ñ−1}(t), stacked along a new last axis."""
     d = checks.integer(dimension, "dimension", minimum=2)

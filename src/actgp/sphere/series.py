@@ -1,12 +1,9 @@
-"""Zonal series f(t) = Σ_n e_n P_n(t), by Clenshaw's recurrence, with exact derivatives.
+"""Zonal series f(t) = Σ_n e_n P_n(t), with exact derivatives of every order.
 
-The derivative of a series in dimension d is a series in dimension d + 2,
-
-    f'(t) = Σ_{n≥1} e_n · n (n+d−2)/(d−1) · P_{n−1}^{d+2}(t),
-
-so the backward pass is a series again, for which only t and the coefficients are kept. The gradient with respect to the
-coefficients is the adjoint map, the moments m_n = Σ_i g_i P_n(t_i). Series and moments are each other's
-backward, which makes both differentiable any number of times.
+A zonal series is summed as a Chebyshev series, whose derivative is a Chebyshev series again: for the backward pass only
+t and the coefficients are kept. The gradient with respect to the coefficients is the adjoint map, the moments
+m_k = Σ_i g_i T_k(t_i). Series and moments are each other's backward, which makes both differentiable any number of
+times.
 """
 
 from typing import Any
@@ -16,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp import checks
-from actgp.sphere.gegenbauer import recurrence, slope
+from actgp.sphere.chebyshev import chebyshev_series, connection, differentiation
 
 
 def zonal_series(
@@ -36,77 +33,63 @@ def zonal_series(
         raise ValueError(
             f"energies must have shape [..., num_levels], got {list(energies.shape)}; pass at least one level"
         )
-    return ZonalSeries.apply(t, energies.to(t), d)
+    return Series.apply(t, chebyshev_coefficients(energies, d).to(t))
 
 
-class ZonalSeries(torch.autograd.Function):
-    """(t, e) ↦ Σ_n e_n P_n(t)."""
+def chebyshev_coefficients(energies: Float[Tensor, "*batch L"], dimension: int) -> Float[Tensor, "*batch L"]:
+    """c_k = Σ_n e_n G_nk of the same function."""
+    return energies @ connection(dimension, energies.shape[-1]).to(energies)
 
-    @staticmethod
-    def forward(t: Tensor, energies: Tensor, dimension: int) -> Tensor:
-        return clenshaw(t, energies, dimension)
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
-        t, energies, ctx.dimension = inputs
-        ctx.save_for_backward(t, energies)
+class Series(torch.autograd.Function):
+    """(t, c) ↦ Σ_k c_k T_k(t)."""
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        t, energies = ctx.saved_tensors
-        grad_t = grad_energies = None
+    def forward(t: Tensor, coefficients: Tensor) -> Tensor:
+        return chebyshev_series(t, coefficients)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        t, coefficients = ctx.saved_tensors
+        grad_t = grad_coefficients = None
         if ctx.needs_input_grad[0]:
-            grad_t = (grad * _derivative(t, energies, ctx.dimension)).sum_to_size(t.shape)
+            grad_t = (grad * _derivative(t, coefficients)).sum_to_size(t.shape)
         if ctx.needs_input_grad[1]:
-            grad_energies = ZonalMoments.apply(t, grad, energies.shape, ctx.dimension)
-        return grad_t, grad_energies, None
+            grad_coefficients = Moments.apply(t, grad, coefficients.shape)
+        return grad_t, grad_coefficients
 
 
-class ZonalMoments(torch.autograd.Function):
-    """(t, g) ↦ m_n = Σ g P_n(t), summed over every axis along which e_n was broadcast."""
+class Moments(torch.autograd.Function):
+    """(t, g) ↦ m_k = Σ g T_k(t), summed over every axis along which c_k was broadcast."""
 
     @staticmethod
-    def forward(t: Tensor, g: Tensor, shape: torch.Size, dimension: int) -> Tensor:
+    def forward(t: Tensor, g: Tensor, shape: torch.Size) -> Tensor:
         moments = []
-        previous, P = torch.zeros_like(t), torch.ones_like(t)
-        for n in range(shape[-1]):
-            moments.append((g * P).sum_to_size(shape[:-1]))
-            A, B = recurrence(n, dimension)
-            previous, P = P, A * t * P - B * previous
+        previous, T = t, torch.ones_like(t)  # T_{−1} = T_1 = t
+        for _ in range(shape[-1]):
+            moments.append((g * T).sum_to_size(shape[:-1]))
+            previous, T = T, 2 * t * T - previous
         return torch.stack(moments, dim=-1)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, torch.Size, int], output: Tensor) -> None:
-        t, g, _, ctx.dimension = inputs
-        ctx.save_for_backward(t, g)
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, torch.Size], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:2])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         t, g = ctx.saved_tensors
         grad_t = grad_g = None
         if ctx.needs_input_grad[0]:
-            grad_t = (g * _derivative(t, grad, ctx.dimension)).sum_to_size(t.shape)
+            grad_t = (g * _derivative(t, grad)).sum_to_size(t.shape)
         if ctx.needs_input_grad[1]:
-            grad_g = ZonalSeries.apply(t, grad, ctx.dimension)
-        return grad_t, grad_g, None, None
+            grad_g = Series.apply(t, grad)
+        return grad_t, grad_g, None
 
 
-def _derivative(t: Tensor, energies: Tensor, dimension: int) -> Tensor:
-    """Σ_{n≥1} e_n P_n'(t), a series in dimension d + 2."""
-    if energies.shape[-1] == 1:
-        return torch.zeros_like(t)
-    slopes = torch.tensor([slope(n, dimension) for n in range(1, energies.shape[-1])], dtype=t.dtype, device=t.device)
-    return ZonalSeries.apply(t, energies[..., 1:] * slopes, dimension + 2)
-
-
-def clenshaw(t: Tensor, energies: Tensor, dimension: int) -> Tensor:
-    """Σ e_n P_n(t) in plain operations: b_n = e_n + A_n t b_{n+1} − B_{n+1} b_{n+2}, down to b_0 = Σ e_n P_n(t)."""
-    num_levels = energies.shape[-1]
-    shape = torch.broadcast_shapes(t.shape, energies.shape[:-1])
-    b_next = torch.zeros(shape, dtype=t.dtype, device=t.device)
-    b = energies[..., num_levels - 1].expand(shape)
-    for n in range(num_levels - 2, -1, -1):
-        A, _ = recurrence(n, dimension)
-        _, B = recurrence(n + 1, dimension)
-        b, b_next = torch.addcmul(energies[..., n] - B * b_next, t, b, value=A), b
-    return b.clone() if num_levels == 1 else b
+def _derivative(t: Tensor, coefficients: Tensor) -> Tensor:
+    """Σ_k c_k T_k'(t)."""
+    return Series.apply(t, coefficients @ differentiation(coefficients.shape[-1]).to(coefficients))
