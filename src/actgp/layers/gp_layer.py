@@ -9,7 +9,6 @@ A prior mean of x itself, instead of zero, is a skip connection of the network l
 
 from typing import Literal, NamedTuple
 
-import torch
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
@@ -19,7 +18,7 @@ from actgp import checks
 from actgp.features import InducingFeatures
 from actgp.layers.pairing import check_pair
 from actgp.layers.whitened import WhitenedGaussian
-from actgp.linalg import Cholesky, stable_cholesky
+from actgp.linalg import Cholesky, inverse_cholesky, stable_cholesky, sums_of_squares
 
 PriorMean = Literal["zero", "identity"]
 
@@ -34,9 +33,9 @@ class Marginals(NamedTuple):
 class Constants(NamedTuple):
     """What does not depend on x: computed once for a whole prediction."""
 
-    L: Float64[Tensor, "M M"]
+    R: Float64[Tensor, "M M"]  # L⁻¹
     mean: Float[Tensor, "M P"]
-    scales: Float[Tensor, "PM M"]  # S_pᵀ for all outputs, stacked
+    scales: Float[Tensor, "P M M"]  # S_pᵀ
 
 
 class GPLayer(nn.Module):
@@ -74,14 +73,17 @@ class GPLayer(nn.Module):
         """L of Kuu, in float64, with the jitter that it took."""
         return stable_cholesky(self.features.Kuu(self.kernel))
 
+    def inverse_cholesky(self) -> Float64[Tensor, "M M"]:
+        """L⁻¹."""
+        return inverse_cholesky(self.features.Kuu(self.kernel))
+
     def constants(self) -> Constants:
-        """L, m and S, ready for use."""
-        scales = self.q.scale_tril.mT.reshape(-1, self.features.num_inducing)  # [P M, M]
-        return Constants(self.cholesky().L, self.q.mean, scales)
+        """L⁻¹, m and S, ready for use."""
+        return Constants(self.inverse_cholesky(), self.q.mean, self.q.scale_tril.mT.contiguous())
 
     def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """A = L⁻¹ Kuf, in the precision of X."""
-        return self._whiten(X, self.cholesky().L)
+        return self._whiten(X, self.inverse_cholesky())
 
     def forward(self, X: Float[Tensor, "N D"]) -> Marginals:
         """The marginals of q(f(x_i)) for each output."""
@@ -89,10 +91,8 @@ class GPLayer(nn.Module):
 
     def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
         """As `forward`, with what does not depend on X already computed."""
-        A = self._whiten(X, constants.L)  # [M, N]
-        M, N = A.shape
-        SA = (constants.scales @ A).reshape(-1, M, N)  # one product for all outputs: [P, M, N]
-        variance = self.unexplained(X, A) + SA.square().sum(-2)  # [P, N]
+        A = self._whiten(X, constants.R)  # [M, N]
+        variance = self.unexplained(X, A) + sums_of_squares(constants.scales, A)  # [P, N]
         return Marginals(self._with_prior_mean(A.T @ constants.mean, X), variance.T)
 
     def unexplained(self, X: Float[Tensor, "N D"], A: Float[Tensor, "M N"]) -> Float[Tensor, " N"]:
@@ -109,16 +109,15 @@ class GPLayer(nn.Module):
 
     def output_weights(self) -> Float64[Tensor, "M P"]:
         """V = L⁻ᵀ m: the layer's mean is the network layer Kufᵀ V = Vᵀ σ̃(W x̃)."""
-        return torch.linalg.solve_triangular(self.cholesky().L.mT, self.q.mean.double(), upper=True)
+        return self.inverse_cholesky().mT @ self.q.mean.double()
 
     def kl(self) -> Float[Tensor, ""]:
         """KL(q(u) ‖ p(u)), summed over outputs."""
         return self.q.kl()
 
-    def _whiten(self, X: Float[Tensor, "N D"], L: Float64[Tensor, "M M"]) -> Float[Tensor, "M N"]:
+    def _whiten(self, X: Float[Tensor, "N D"], R: Float64[Tensor, "M M"]) -> Float[Tensor, "M N"]:
         # In float64 for float32 inputs too: where Kuu is near singular, L⁻¹ would magnify the round-off of Kuf.
-        Kuf = self.features.cross(self.kernel, X.double())
-        return torch.linalg.solve_triangular(L, Kuf, upper=False).to(X)
+        return (R @ self.features.cross(self.kernel, X.double())).to(X)
 
     def _with_prior_mean(self, mean: Float[Tensor, "N P"], X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
         return mean + X if self.prior_mean == "identity" else mean

@@ -6,6 +6,8 @@ u = L v with L Lᵀ = Kuu, prior p(v) = N(0, I), and one Gaussian for each of P 
     KL     = ½ Σ_p (‖S_p‖² + ‖m_p‖² − M − 2 Σ_i log S_p[i, i])
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -31,8 +33,7 @@ class WhitenedGaussian(nn.Module):
     @property
     def scale_tril(self) -> Float[Tensor, "P M M"]:
         """S_p, lower triangular with a positive diagonal."""
-        log_diagonal = self.raw_scale_tril.diagonal(dim1=-2, dim2=-1)
-        return self.raw_scale_tril.tril(-1) + torch.diag_embed(log_diagonal.exp())
+        return ScaleTril.apply(self.raw_scale_tril)
 
     @torch.no_grad()
     def assign(self, mean: Float[Tensor, "M P"], scale_tril: Float[Tensor, "P M M"]) -> None:
@@ -54,6 +55,25 @@ class WhitenedGaussian(nn.Module):
     def kl(self) -> Float[Tensor, ""]:
         """KL(q(v) ‖ N(0, I)), summed over outputs."""
         log_diagonal = self.raw_scale_tril.diagonal(dim1=-2, dim2=-1)
-        return 0.5 * (
-            self.scale_tril.square().sum() + self.mean.square().sum() - self.mean.numel() - 2 * log_diagonal.sum()
-        )
+        squares = self.raw_scale_tril.tril(-1).square().sum() + (2 * log_diagonal).exp().sum()  # ‖S‖²
+        return 0.5 * (squares + self.mean.square().sum() - self.mean.numel() - 2 * log_diagonal.sum())
+
+
+class ScaleTril(torch.autograd.Function):
+    """Exponentiates the diagonal and drops what is above it; so does the gradient."""
+
+    @staticmethod
+    def forward(raw: Tensor) -> Tensor:
+        S = raw.tril()
+        S.diagonal(dim1=-2, dim2=-1).exp_()
+        return S
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (S,) = ctx.saved_tensors
+        diagonal = (grad * S).diagonal(dim1=-2, dim2=-1)
+        return grad.tril(-1) + torch.diag_embed(diagonal)
