@@ -1,6 +1,8 @@
 """Likelihoods are gpytorch's; here are the expectations under them that a GP needs."""
 
 from actgp.likelihoods.expectation import conditional, conditional_log_prob, expected_log_prob, sample_latent
+from actgp.likelihoods.fisher import fisher_factors
+from actgp.likelihoods.marginal import log_marginal
 from actgp.likelihoods.supported import gaussian, supported
 from actgp.likelihoods.targets import targets
 
@@ -8,7 +10,9 @@ __all__ = [
     "conditional",
     "conditional_log_prob",
     "expected_log_prob",
+    "fisher_factors",
     "gaussian",
+    "log_marginal",
     "sample_latent",
     "supported",
     "targets",

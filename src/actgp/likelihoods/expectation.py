@@ -15,11 +15,11 @@ NUM_SAMPLES = 32
 def expected_log_prob(
     likelihood: Likelihood,
     y: Tensor,
-    mean: Float[Tensor, "N P"],
-    variance: Float[Tensor, "N P"],
+    mean: Float[Tensor, "*batch N P"],
+    variance: Float[Tensor, "*batch N P"],
     *,
     generator: torch.Generator | None = None,
-) -> Float[Tensor, " N"]:
+) -> Float[Tensor, "*batch N"]:
     """E[log p(y_i | f_i)], f_i ~ N(mean_i, diag variance_i).
 
     In closed form for Gaussian noise, by Gauss–Hermite quadrature for likelihoods of one latent function, by sampling
@@ -37,9 +37,9 @@ def expected_log_prob(
         # E[−½ log 2πσ² − (y−f)²/2σ²] = −½ (log 2πσ² + ((y−μ)² + s²)/σ²)
         return -0.5 * (log(2 * pi) + noise.log() + ((y - mean).square() + variance) / noise).sum(-1)
     if isinstance(likelihood, _OneDimensionalLikelihood):
-        log_probs: Tensor = likelihood.expected_log_prob(y, Normal(mean, variance.sqrt()))  # [N, P]
+        log_probs: Tensor = likelihood.expected_log_prob(y, Normal(mean, variance.sqrt()))  # [*batch, N, P]
         return log_probs.sum(-1)
-    f = sample_latent(mean, variance, NUM_SAMPLES, generator)  # [S, N, P]
+    f = sample_latent(mean, variance, NUM_SAMPLES, generator)  # [S, *batch, N, P]
     return conditional_log_prob(likelihood, f, y).mean(0)
 
 

@@ -105,17 +105,23 @@ class DeepGP(nn.Module):
             num_samples: S, how many paths are sampled through the hidden layers.
             generator: Source of randomness.
         """
-        h = self.enter(X)
+        self.check_inputs(X)
         num_data = checks.integer(num_data, "num_data", minimum=len(X))
+        y = targets(self.likelihood, y, len(X), self.num_outputs, X.dtype)
+        mean, variance = self.paths(X, num_samples, generator=generator)  # [S, B, P]
+        fit = expected_log_prob(self.likelihood, y, mean, variance, generator=generator).mean(0)  # [B]
+        return num_data / len(X) * fit.sum() - self.kl()
+
+    def paths(self, X: Tensor, num_samples: int = 1, *, generator: torch.Generator | None = None) -> Paths:
+        """Means and variances of the last layer along paths sampled through the hidden ones; differentiable.
+
+        Args:
+            X: Inputs.
+            num_samples: S; a model of one layer needs, and takes, only one.
+            generator: Source of randomness.
+        """
         num_samples = checks.integer(num_samples, "num_samples", minimum=1)
-        y = targets(self.likelihood, y, len(X), self.num_outputs, h.dtype)
-        mean, variance = self._paths(h, self._constants(), num_samples, generator)  # [S, B, P]
-        S = len(mean)
-        repeated = y.expand(S, *y.shape).reshape(S * len(y), *y.shape[1:])
-        fit = expected_log_prob(
-            self.likelihood, repeated, mean.flatten(0, 1), variance.flatten(0, 1), generator=generator
-        )  # [S B]
-        return num_data / len(X) * fit.sum() / S - self.kl()
+        return self._paths(self.enter(X), self._constants(), num_samples, generator)
 
     def kl(self) -> Float[Tensor, ""]:
         """Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ))."""

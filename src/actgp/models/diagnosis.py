@@ -11,7 +11,6 @@ from actgp.features import ActivatedFeatures, SpectralMatch
 from actgp.layers import GPLayer
 from actgp.models.deep import DeepGP
 from actgp.models.sgpr import SGPR
-from actgp.models.svgp import SVGP
 from actgp.sphere import zonal_series
 
 UNEXPLAINED_WARNING = 0.1
@@ -70,7 +69,7 @@ class Diagnosis:
 
 
 @torch.no_grad()
-def diagnose(model: SGPR | SVGP | DeepGP, X: Tensor) -> Diagnosis:
+def diagnose(model: SGPR | DeepGP, X: Tensor) -> Diagnosis:
     """Says, per layer, what part of the prior its features leave unexplained at X, and why.
 
     Deeper layers are judged where the means of the layers before them take X.
@@ -84,12 +83,11 @@ def diagnose(model: SGPR | SVGP | DeepGP, X: Tensor) -> Diagnosis:
     if isinstance(model, DeepGP):
         reached = model.hidden_means(X)
         return Diagnosis(tuple(_diagnose(layer, h) for layer, h in zip(model.gp_layers, reached, strict=True)))
-    if not isinstance(model, SGPR | SVGP):
+    if not isinstance(model, SGPR):
         raise TypeError(
             f"model must have inducing features, got {type(model).__name__}; pass an SGPR, an SVGP or a DeepGP"
         )
-    layer = model.layer if isinstance(model, SVGP) else model
-    return Diagnosis((_diagnose(layer, checks.inputs(X, layer.features.input_dim)),))
+    return Diagnosis((_diagnose(model, checks.inputs(X, model.features.input_dim)),))
 
 
 def _diagnose(layer: GPLayer | SGPR, X: Float[Tensor, "N D"]) -> LayerDiagnosis:

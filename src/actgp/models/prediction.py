@@ -20,9 +20,9 @@ from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likeli
 from gpytorch.likelihoods.likelihood import _OneDimensionalLikelihood
 from jaxtyping import Float
 from torch import Tensor
-from torch.distributions import Bernoulli, Categorical, Distribution, Normal
+from torch.distributions import Bernoulli, Categorical, Distribution
 
-from actgp.likelihoods import conditional, sample_latent, targets
+from actgp.likelihoods import conditional, log_marginal, sample_latent, targets
 
 QUADRATURE_POINTS = 401
 QUADRATURE_RANGE = 7.0  # standard deviations
@@ -100,14 +100,9 @@ class Prediction:
         """The logarithm of p(y_i) under the mixture, summed over outputs."""
         S, N, P = self.component_means.shape
         y = targets(self.likelihood, y, N, P, self.component_means.dtype)
-        if isinstance(self.likelihood, GaussianLikelihood):
-            variance = self.component_variances + self.likelihood.noise
-            components = Normal(self.component_means, variance.sqrt()).log_prob(y).sum(-1)  # [S, N]
+        if isinstance(self.likelihood, GaussianLikelihood | BernoulliLikelihood):  # in closed form
+            components = log_marginal(self.likelihood, y, self.component_means, self.component_variances)  # [S, N]
             return components.logsumexp(0) - log(S)
-        if isinstance(self.likelihood, BernoulliLikelihood):
-            # ∫ Φ(f) N(f; μ, v) df = Φ(μ / √(1+v)), and 1 − Φ(x) = Φ(−x)
-            z = (2 * y - 1) * self.component_means / (1 + self.component_variances).sqrt()
-            return torch.special.log_ndtr(z).sum(-1).logsumexp(0) - log(S)
         parts = []
         for (mean, variance), labels in zip(self._in_chunks(), y.split(self._rows), strict=True):
             f, log_weights = _nodes(self.likelihood, mean, variance)  # [Q, S, n, P], [Q]
