@@ -12,7 +12,7 @@ from actgp.kernels import (
     ZonalRBF,
 )
 from actgp.layers import GPLayer
-from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose
+from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose, load
 from actgp.sphere import (
     Spectrum,
     SphericalHarmonics,
@@ -23,9 +23,8 @@ from actgp.sphere import (
     surface_area,
     zonal_series,
 )
-from actgp.training import FitResult, fit
-
-__version__ = "0.1.0.dev0"
+from actgp.training import FitResult, Recipe, Step, fit
+from actgp.version import __version__ as __version__
 
 __all__ = [
     "GELU",
@@ -46,11 +45,13 @@ __all__ = [
     "MatchedKernel",
     "Prediction",
     "ReLU",
+    "Recipe",
     "Softplus",
     "SpectralKernel",
     "SpectralMismatchWarning",
     "Spectrum",
     "SphericalHarmonics",
+    "Step",
     "Swish",
     "Tanh",
     "ZonalKernel",
@@ -61,6 +62,7 @@ __all__ = [
     "diagnose",
     "fit",
     "gegenbauer",
+    "load",
     "normalised_gegenbauer",
     "num_harmonics",
     "spectrum",

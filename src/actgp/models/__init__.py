@@ -4,6 +4,7 @@ from actgp.models.build import deep_gp
 from actgp.models.deep import DeepGP
 from actgp.models.diagnosis import Diagnosis, LayerDiagnosis, diagnose
 from actgp.models.gpr import GPR
+from actgp.models.loading import load, rebuild
 from actgp.models.prediction import Prediction
 from actgp.models.sgpr import SGPR, Posterior
 from actgp.models.svgp import SVGP
@@ -19,4 +20,6 @@ __all__ = [
     "Prediction",
     "deep_gp",
     "diagnose",
+    "load",
+    "rebuild",
 ]

@@ -8,6 +8,7 @@ Hidden layers are sampled, reparametrised; the last one is integrated by the lik
 """
 
 import copy
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp import checks
+from actgp.blueprints import Description, describe_layer, describe_likelihood, describe_state
 from actgp.layers import Constants, GPLayer, LayerFunction, Marginals, NetworkLayer, draw_functions, mean_of
 from actgp.likelihoods import expected_log_prob, supported, targets
 from actgp.models.prediction import Prediction, squeeze_outputs
@@ -160,6 +162,19 @@ class DeepGP(nn.Module):
         num_features = checks.integer(num_features, "num_features", minimum=1)
         drawn = [draw_functions(layer, num_functions, num_features, generator) for layer in self.gp_layers]
         return [SampledFunction(self, functions) for functions in zip(*drawn, strict=True)]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model to a file, all of it at once; `actgp.load` reads it. A backbone's code stays outside."""
+        self.describe().save(path)
+
+    def describe(self) -> Description:
+        """The model in words and tensors, for files; refuses parts that are code."""
+        parts = {
+            "layers": [describe_layer(layer, f"layers.{i}") for i, layer in enumerate(self.gp_layers)],
+            "likelihood": describe_likelihood(self.likelihood, "likelihood"),
+            "backbone": self.backbone is not None,
+        }
+        return describe_state(self, parts)
 
     def check_inputs(self, X: Tensor) -> Tensor:
         """Returns X if it is finite, in the model's precision and, without a backbone, as wide as the first layer."""

@@ -1,5 +1,6 @@
 """Exact GP regression, on gpytorch's ExactGP."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -13,6 +14,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp import checks
+from actgp.blueprints import Description, describe_kernel, describe_likelihood, describe_state
 from actgp.layers import check_kernel
 from actgp.likelihoods import gaussian, targets
 from actgp.models.prediction import Prediction
@@ -69,6 +71,20 @@ class GPR(ExactGP):
         shape = (1, -1, len(X))  # [1, P, N]
         mean, variance = (values.reshape(shape).mT.to(X.dtype) for values in (mean, variance))
         return Prediction(mean, variance, self.likelihood)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model and its data to a file, all at once; `actgp.load` reads it."""
+        self.describe().save(path)
+
+    def describe(self) -> Description:
+        """The model in words and tensors, for files; refuses parts that are code."""
+        parts = {
+            "kernel": describe_kernel(self.kernel, "kernel"),
+            "likelihood": describe_likelihood(self.likelihood, "likelihood"),
+        }
+        X, y = self.train_inputs[0], self.train_targets
+        N, D = X.shape[-2:]
+        return describe_state(self, parts, {"X": X.reshape(-1, N, D)[0], "y": y.reshape(-1, N).T})
 
 
 @contextmanager

@@ -6,6 +6,7 @@ bound = −N/2 log 2πσ² − Σ log diag LB − yᵀy/2σ² + cᵀc/2 − (Σ 
 q(v)  = N(LB⁻ᵀ c, B⁻¹)                                         (whitened, v = L⁻¹ u)
 """
 
+import os
 from math import log, pi
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
+from actgp.blueprints import Description, describe_features, describe_kernel, describe_likelihood, describe_state
 from actgp.features import InducingFeatures
 from actgp.layers import Marginals, check_pair
 from actgp.likelihoods import gaussian, targets
@@ -108,6 +110,19 @@ class SGPR(nn.Module):
         """The predictive distribution at each input."""
         mean, variance = self(checks.inputs(X, self.features.input_dim))
         return Prediction(mean.unsqueeze(0), variance.unsqueeze(0), self.likelihood)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model and its data to a file, all at once; `actgp.load` reads it."""
+        self.describe().save(path)
+
+    def describe(self) -> Description:
+        """The model in words and tensors, for files; refuses parts that are code."""
+        parts = {
+            "kernel": describe_kernel(self.kernel, "kernel"),
+            "features": describe_features(self.features, "features"),
+            "likelihood": describe_likelihood(self.likelihood, "likelihood"),
+        }
+        return describe_state(self, parts, {"X": self.X, "y": self.y})
 
     def _factors(self) -> _Factors:
         L = self.cholesky().L
