@@ -24,6 +24,7 @@ from actgp.experiments.figures import (
     truncated_activations,
     truncation,
 )
+from actgp.training import Recipe
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 COLUMNS = {
@@ -202,7 +203,7 @@ def test_terms_of_the_variance_sum_to_what_the_model_predicts(monkeypatch: pytes
 
     def two_steps(model: object, **options: object) -> object:
         seen["model"] = model
-        return original(model, num_steps=2, progress=False)
+        return original(model, recipe=Recipe(num_steps=2), progress=False)
 
     monkeypatch.setattr(matern_vs_arccosine, "fit", two_steps)
     result = matern_vs_arccosine.compute()["arc-cosine"]

@@ -56,7 +56,13 @@ def test_every_likelihood_trains_and_predicts(likelihood: object, features: str,
     y = targets_for(model.likelihood, X)
     before = model.elbo(X, y, 60, generator=torch.Generator().manual_seed(0)).item()
     naive = model.predict(X).log_prob(y).mean().item()
-    result = actgp.fit(model, X, y, num_steps=60, learning_rate=0.05, generator=torch.Generator().manual_seed(0))
+    result = actgp.fit(
+        model,
+        X,
+        y,
+        actgp.Recipe(network_steps=60, num_steps=20, objective="elbo", kl_weight=1.0),
+        generator=torch.Generator().manual_seed(0),
+    )
     after = model.elbo(X, y, 60, generator=torch.Generator().manual_seed(0)).item()
     assert result.skipped == 0
     assert after > before + 1
@@ -126,7 +132,7 @@ def test_changing_the_precision_does_not_change_the_function(input_dim: int) -> 
     X = torch.randn(100, input_dim, generator=g)
     features = actgp.ActivatedFeatures(input_dim, 50, generator=g)
     model = actgp.SVGP(actgp.ArcCosine(input_dim), features, GaussianLikelihood())
-    actgp.fit(model, X, torch.sin(2 * X[:, 0]), num_steps=200, learning_rate=0.05, generator=g)
+    actgp.fit(model, X, torch.sin(2 * X[:, 0]), actgp.Recipe(network_steps=100, num_steps=50), generator=g)
     single = model.predict(X)
     double = model.double().predict(X.double())
     torch.testing.assert_close(single.mean.double(), double.mean, rtol=0, atol=5e-3)
@@ -175,7 +181,7 @@ def test_one_row_is_enough() -> None:
 def test_state_dict_restores_predictions() -> None:
     X = inputs(30, torch.float32)
     model, other = svgp(GaussianLikelihood(), torch.float32), svgp(GaussianLikelihood(), torch.float32)
-    actgp.fit(model, X, X[:, 0], num_steps=5)
+    actgp.fit(model, X, X[:, 0], actgp.Recipe(network_steps=5, num_steps=5))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other.predict(X).mean, model.predict(X).mean)
 
@@ -215,7 +221,7 @@ def test_bad_data_is_refused_everywhere(X: torch.Tensor, y: torch.Tensor, error:
         lambda: actgp.GPR(X, y, kernel),
         lambda: actgp.SGPR(X, y, kernel, features),
         lambda: model.elbo(X, y, 10),
-        lambda: actgp.fit(model, X, y, num_steps=1),
+        lambda: actgp.fit(model, X, y),
     ):
         with pytest.raises(error, match=text):
             call()

@@ -1,211 +1,169 @@
-"""Fitting: hyper-parameters and variational parameters by gradient ascent on a model's own objective."""
+"""Fitting any of the models, each by what suits it."""
 
+import os
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
-from linear_operator.utils.errors import NanError, NotPSDError
-from linear_operator.utils.warnings import NumericalWarning
-from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, minimize
 from torch import Tensor
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.utils.data import DataLoader
 
-from actgp import checks
 from actgp.likelihoods import targets
-from actgp.models import GPR, SGPR, SVGP
+from actgp.models import GPR, SGPR, DeepGP
+from actgp.training.checkpoint import Run
+from actgp.training.data import Batches, LoaderBatches, TensorBatches
+from actgp.training.exact import fit_exactly
+from actgp.training.loop import Callback
 from actgp.training.progress import progress_bar
+from actgp.training.recipe import FitResult, Recipe
+from actgp.training.stages import draw_means, network_stage, posterior_stage
+from actgp.training.warm_start import warm_start
 
-PATIENCE_FOR_NONFINITE = 20
-
-NOT_DECOMPOSED = (NanError, NotPSDError)  # what gpytorch raises for a covariance that overflowed
-Stopped = Literal["converged", "steps", "stalled"]
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """What fitting did.
-
-    Attributes:
-        objectives: The objective at each step: log evidence, bound, or the minibatch's estimate of it.
-        stopped: Why it ended: the objective converged, the steps were used up, or no further step improved it.
-        skipped: How many minibatch steps were skipped because their objective or gradient was not finite.
-        seconds: How long it took.
-    """
-
-    objectives: tuple[float, ...]
-    stopped: Stopped
-    skipped: int
-    seconds: float
+EXACT_STEPS = 200
+CHECKPOINT_SECONDS = 10.0
 
 
 @torch.enable_grad()
 def fit(
-    model: GPR | SGPR | SVGP,
-    X: Tensor | None = None,
+    model: GPR | SGPR | DeepGP,
+    X: Tensor | DataLoader[Any] | None = None,
     y: Tensor | None = None,
+    recipe: Recipe | None = None,
     *,
-    num_steps: int | None = None,
-    learning_rate: float = 0.01,
-    batch_size: int = 256,
+    device: torch.device | str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    callback: Callback | None = None,
     generator: torch.Generator | None = None,
     progress: bool = True,
 ) -> FitResult:
-    """Maximises the log evidence (GPR), the collapsed bound (SGPR) or the ELBO (SVGP).
+    """Trains a model in place.
 
-    GPR and SGPR hold their data and have an exact objective: L-BFGS, for `num_steps` (200) or until it converges. SVGP
-    takes X and y: Adam on minibatches for `num_steps` (2,000), its rate annealed to zero. An interrupt leaves the model
-    as it was after the last step.
+    GPR and SGPR hold their data and have an exact objective: L-BFGS, for `recipe.num_steps` (200) or until it
+    converges. SVGP and DeepGP are trained on minibatches in two stages: as a network, and, after a warm start in closed
+    form, as a posterior. An interrupt leaves the model as it was after the last step.
 
     Args:
         model: The model, changed in place.
-        X: Inputs, for SVGP only.
-        y: Targets, for SVGP only.
-        num_steps: How many steps at most.
-        learning_rate: Adam's first rate, for SVGP only.
-        batch_size: Rows in a minibatch, for SVGP only.
-        generator: Shuffles the minibatches, and samples where the likelihood needs it.
+        X: Inputs, or a DataLoader that gives pairs (X, y). Not for GPR and SGPR.
+        y: Targets, where X is a tensor.
+        recipe: Objective, steps and rates; what suits the model by default.
+        device: Where to train: model and data are moved there. Where the model is, by default.
+        checkpoint: A file that the run is saved to every few seconds, and taken up from if it is there: run again what
+            was interrupted or killed, and it ends with the same model.
+        callback: Called after each step with a `Step`; ends the stage if it returns True.
+        generator: Source of all randomness; torch's global one by default.
         progress: Whether to show a progress bar, on a terminal.
+
+    Example:
+        >>> import actgp, torch
+        >>> X = torch.randn(200, 4)
+        >>> model = actgp.deep_gp(input_dim=4, num_layers=2, num_inducing=20)
+        >>> result = actgp.fit(model, X, X.sum(1), actgp.Recipe(network_steps=5, num_steps=5))
     """
     if isinstance(model, GPR | SGPR):
         if X is not None or y is not None:
             raise ValueError(
                 f"{type(model).__name__} was given its data when it was built, got X or y again; leave them out"
             )
-        steps = 200 if num_steps is None else checks.integer(num_steps, "num_steps", minimum=1)
-        return _fit_exactly(model, steps, progress)
-    if not isinstance(model, SVGP):
-        raise TypeError(f"model must be a GPR, SGPR or SVGP, got {type(model).__name__}; build one of those")
-    if X is None or y is None:
-        raise ValueError("SVGP is trained on minibatches of X and y, got none; call fit(model, X, y)")
-    steps = 2_000 if num_steps is None else checks.integer(num_steps, "num_steps", minimum=1)
-    checks.positive(learning_rate, "learning_rate")
-    batch_size = checks.integer(batch_size, "batch_size", minimum=1)
-    model.check_inputs(X)
-    y = targets(model.likelihood, y, len(X), model.num_outputs, X.dtype)
-    batches = _batches(X, y, batch_size, generator)
-    return _fit_minibatches(model, batches, len(X), steps, learning_rate, generator, progress)
+        _has_parameters(model)
+        return fit_exactly(model, EXACT_STEPS if recipe is None else max(1, recipe.num_steps), progress)
+    if not isinstance(model, DeepGP):
+        raise TypeError(f"model must be a GPR, SGPR, SVGP or DeepGP, got {type(model).__name__}; build one of those")
+    _has_parameters(model)
+    recipe = Recipe.suited_to(model) if recipe is None else recipe
+    seeds = torch.randint(2**62, (3,), generator=generator).tolist()
+    device = next(model.parameters()).device if device is None else torch.device(device)
+    orders, weights = (torch.Generator().manual_seed(seed) for seed in seeds[:2])
+    batches = _batches(model, X, y, recipe, device, orders)
+    model.to(device)
+    paths = torch.Generator(device).manual_seed(seeds[2])
+    stages = (network_stage(model, recipe), posterior_stage(model, recipe, batches.num_data, paths))
+    run = Run(model, recipe, batches, paths, stages)
+    return _fit_in_stages(run, weights, checkpoint, callback, progress)
 
 
-def _fit_exactly(model: GPR | SGPR, num_steps: int, progress: bool) -> FitResult:
-    """SciPy's L-BFGS on a deterministic objective; ends, also when interrupted, at the last step it accepted."""
-    start = time.perf_counter()
-    objective: Callable[[], Tensor] = model.log_evidence if isinstance(model, GPR) else model.elbo
-    parameters = _trainable(model)
-    model.train()
-    objectives: list[float] = []
-    accepted = parameters_to_vector(parameters).detach().double().cpu().numpy()
-
-    def assign(x: NDArray[np.float64]) -> None:
-        vector_to_parameters(torch.from_numpy(x).to(parameters[0]), parameters)
-
-    def evaluate() -> tuple[float, NDArray[np.float64]]:
-        model.zero_grad()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NumericalWarning)  # the line search may try what it does not keep
-            loss = -objective()
-        loss.backward()
-        gradient = torch.cat([torch.zeros_like(p).ravel() if p.grad is None else p.grad.ravel() for p in parameters])
-        return loss.item(), gradient.double().cpu().numpy()
-
-    try:
-        loss, gradient = evaluate()
-    except NOT_DECOMPOSED:
-        loss, gradient = np.inf, np.zeros_like(accepted)
-    if not (np.isfinite(loss) and np.isfinite(gradient).all()):
-        raise ValueError(
-            "the objective must be finite at the start, got one that is not; "
-            "standardise X and y, or start from smaller hyper-parameters"
-        )
-
-    def guarded(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """The loss, or where it is not finite one so much worse than the last that the line search turns back."""
-        nonlocal loss, gradient
-        assign(x)
-        try:
-            new_loss, new_gradient = evaluate()
-        except (ValueError, *NOT_DECOMPOSED):
-            new_loss, new_gradient = np.inf, gradient
-        if not (np.isfinite(new_loss) and np.isfinite(new_gradient).all()):
-            return loss + 10 * (1 + abs(loss)), gradient
-        loss, gradient = new_loss, new_gradient
-        return loss, gradient
-
-    try:
-        with progress_bar(f"fit {type(model).__name__}", num_steps, show=progress) as report:
-
-            def record(intermediate_result: OptimizeResult) -> None:
-                nonlocal accepted
-                accepted = intermediate_result.x.copy()
-                objectives.append(-float(intermediate_result.fun))
-                report(objectives[-1])
-
-            result = minimize(
-                guarded, accepted, jac=True, method="L-BFGS-B", callback=record, options={"maxiter": num_steps}
-            )
-    finally:
-        assign(accepted)
-        model.eval()
-    stopped: tuple[Stopped, ...] = ("converged", "steps", "stalled")  # by SciPy's status
-    return FitResult(tuple(objectives), stopped[result.status], 0, time.perf_counter() - start)
-
-
-def _fit_minibatches(
-    model: SVGP,
-    batches: Iterator[tuple[Tensor, Tensor]],
-    num_data: int,
-    num_steps: int,
-    learning_rate: float,
-    generator: torch.Generator | None,
+def _fit_in_stages(
+    run: Run,
+    weights: torch.Generator,
+    checkpoint: str | os.PathLike[str] | None,
+    callback: Callback | None,
     progress: bool,
 ) -> FitResult:
-    """Adam with a rate annealed along a cosine; a step that is not finite is skipped and counted."""
-    start = time.perf_counter()
-    parameters = _trainable(model)
-    optimiser = torch.optim.Adam(parameters, lr=learning_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=num_steps)
+    model, recipe = run.model, run.recipe
+    if checkpoint is not None and Path(checkpoint).exists():
+        run.resume(checkpoint)
+    began, saved = time.perf_counter() - run.seconds, time.perf_counter()
+
+    def save() -> None:
+        nonlocal saved
+        run.seconds = time.perf_counter() - began
+        if checkpoint is not None:
+            run.save(checkpoint)
+            saved = time.perf_counter()
+
+    def save_sometimes() -> None:
+        if time.perf_counter() - saved > CHECKPOINT_SECONDS:
+            save()
+
     model.train()
-    objectives: list[float] = []
-    skipped = skipped_in_a_row = 0
-    with progress_bar(f"fit {type(model).__name__}", num_steps, show=progress) as report:
-        for _ in range(num_steps):
-            X, y = next(batches)
-            optimiser.zero_grad()
-            loss = -model.elbo(X, y, num_data, generator=generator)
-            loss.backward()
-            norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-            if torch.isfinite(loss) and torch.isfinite(norm):
-                optimiser.step()
-                schedule.step()
-                skipped_in_a_row = 0
-            else:
-                skipped, skipped_in_a_row = skipped + 1, skipped_in_a_row + 1
-            if skipped_in_a_row > PATIENCE_FOR_NONFINITE:
-                raise ArithmeticError(
-                    f"expected a finite objective, got {skipped_in_a_row} steps in a row without one; "
-                    "standardise X and y, or lower learning_rate"
-                )
-            objectives.append(-loss.item())
-            report(objectives[-1])
-    model.eval()
-    return FitResult(tuple(objectives), "steps", skipped, time.perf_counter() - start)
+    try:
+        while run.current < len(run.stages):
+            stage = run.stages[run.current]
+            if not stage.objectives:
+                _prepare(run, weights)
+            title = f"fit {type(model).__name__}: {stage.name}"
+            with progress_bar(title, stage.schedule.num_steps, show=progress) as report:
+                stage.run(model, run.batches, report, callback, save_sometimes)
+            if stage.name == "network" and recipe.network_steps > 0:
+                run.network = model.network()
+            run.current += 1
+            save()
+    finally:
+        model.eval()
+    network, posterior = run.stages
+    assert posterior.stopped is not None
+    return FitResult(
+        tuple(posterior.objectives),
+        posterior.stopped,
+        network.skipped + posterior.skipped,
+        run.seconds,
+        run.network,
+        tuple(network.objectives),
+    )
 
 
-def _trainable(model: torch.nn.Module) -> list[torch.nn.Parameter]:
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    if not parameters:
-        raise ValueError("a model must have parameters to fit, got none that requires a gradient; free some of them")
-    return parameters
+def _prepare(run: Run, weights: torch.Generator) -> None:
+    """What comes before the first step of a stage."""
+    if run.current == 0 and run.recipe.network_steps > 0:
+        draw_means(run.model, run.batches, weights)
+    if run.current == 1 and run.recipe.num_steps > 0:
+        run.model.eval()
+        warm_start(run.model, run.batches, run.recipe)
+        run.model.train()
 
 
 def _batches(
-    X: Tensor, y: Tensor, batch_size: int, generator: torch.Generator | None
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Minibatches without end, the rows in a new order in each pass."""
-    while True:
-        for rows in torch.randperm(len(X), generator=generator).split(batch_size):
-            yield X[rows], y[rows]
+    model: DeepGP,
+    X: Tensor | DataLoader[Any] | None,
+    y: Tensor | None,
+    recipe: Recipe,
+    device: torch.device,
+    generator: torch.Generator,
+) -> Batches:
+    if isinstance(X, DataLoader):
+        if y is not None:
+            raise ValueError("a DataLoader gives X and y, got y again; leave it out")
+        return LoaderBatches(X, model, device)
+    if X is None or y is None:
+        raise ValueError(
+            f"{type(model).__name__} is trained on minibatches of X and y, got none; call fit(model, X, y)"
+        )
+    model.check_inputs(X)
+    y = targets(model.likelihood, y, len(X), model.num_outputs, X.dtype)
+    return TensorBatches(X.to(device), y.to(device), recipe.batch_size, generator)
+
+
+def _has_parameters(model: torch.nn.Module) -> None:
+    if not any(p.requires_grad for p in model.parameters()):
+        raise ValueError("a model must have parameters to fit, got none that requires a gradient; free some of them")

@@ -10,32 +10,33 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 
 class Report(Protocol):
-    """Called once a step with the objective."""
+    """Called once a step with the objective, and the factor of the learning rates."""
 
-    def __call__(self, objective: float) -> None: ...
+    def __call__(self, objective: float, rate: float = 1.0) -> None: ...
 
 
 @contextmanager
 def progress_bar(description: str, total: int, *, show: bool) -> Iterator[Report]:
     """Shows a bar on standard error while the block runs, if `show` and if that is a terminal."""
     if not (show and sys.stderr.isatty()):
-        yield lambda objective: None
+        yield lambda objective, rate=1.0: None
         return
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed}/{task.total}"),
         TextColumn("objective {task.fields[objective]:.4g}"),
-        TextColumn("{task.fields[rate]}"),
+        TextColumn("rate {task.fields[rate]:.0%}"),
+        TextColumn("{task.fields[speed]}"),
         TimeRemainingColumn(),
         console=Console(file=sys.stderr),
         transient=True,
     )
     with bar:
-        task = bar.add_task(description, total=total, objective=float("nan"), rate="")
+        task = bar.add_task(description, total=total, objective=float("nan"), rate=1.0, speed="")
 
-        def report(objective: float) -> None:
+        def report(objective: float, rate: float = 1.0) -> None:
             speed = bar.tasks[task].speed
-            bar.update(task, advance=1, objective=objective, rate=f"{speed:.0f}/s" if speed else "")
+            bar.update(task, advance=1, objective=objective, rate=rate, speed=f"{speed:.0f}/s" if speed else "")
 
         yield report

@@ -19,7 +19,6 @@ from actgp.models import SVGP
 from actgp.training import fit
 
 NUM_INDUCING = 50
-NUM_STEPS = 500
 SEED = 0
 
 Array = NDArray[np.float64]
@@ -57,7 +56,7 @@ def activated(X: Array, y: NDArray[np.int64]) -> Probability:
     features = ActivatedFeatures(X.shape[1], NUM_INDUCING, "softplus", generator=generator)
     model = SVGP(ArcCosine(X.shape[1]), features, BernoulliLikelihood()).double()
     inputs, labels = torch.from_numpy(X), torch.from_numpy(y)
-    fit(model, inputs, labels, num_steps=NUM_STEPS, learning_rate=0.05, generator=generator)
+    fit(model, inputs, labels, generator=generator)
     return lambda X: model.predict(torch.from_numpy(X)).mean.numpy()
 
 

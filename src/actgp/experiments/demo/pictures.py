@@ -13,7 +13,7 @@ from actgp.experiments.demo import classification
 from actgp.features import ActivatedFeatures
 from actgp.kernels import ArcCosine
 from actgp.models import SGPR
-from actgp.training import fit
+from actgp.training import Recipe, fit
 
 NUM_UNITS = 13
 SHARPNESS = 6.0  # sharp enough to see each unit's kink
@@ -29,7 +29,7 @@ def two_readings(folder: Path) -> Path:
         features.weights.copy_(torch.stack([angles.cos(), angles.sin()], dim=-1))
     features.weights.requires_grad_(False)
     model = SGPR(X, y, ArcCosine(1), features)
-    fit(model, num_steps=100)
+    fit(model, recipe=Recipe(num_steps=100))
     grid = synthetic.grid(EXTENT)
     prediction = model.predict(grid)
     with torch.no_grad():

@@ -21,7 +21,7 @@ from torch import Tensor
 from actgp.features import ActivatedFeatures, InducingPoints
 from actgp.kernels import ArcCosine
 from actgp.models import GPR, SGPR
-from actgp.training import fit
+from actgp.training import Recipe, fit
 
 NUM_INDUCING = 50
 SEED = 0
@@ -81,7 +81,7 @@ def network(parts: Split) -> tuple[Tensor, Tensor]:
 def exact(parts: Split) -> tuple[Tensor, Tensor]:
     """Exact GP regression."""
     model = GPR(parts.X, parts.y, ArcCosine(parts.X.shape[1]))
-    fit(model, num_steps=50)
+    fit(model, recipe=Recipe(num_steps=50))
     prediction = model.predict(parts.X_test)
     return prediction.mean, prediction.variance
 
@@ -99,7 +99,7 @@ def activated(parts: Split) -> tuple[Tensor, Tensor]:
 
 def _sparse(parts: Split, features: ActivatedFeatures | InducingPoints) -> tuple[Tensor, Tensor]:
     model = SGPR(parts.X, parts.y, ArcCosine(parts.X.shape[1]), features)
-    fit(model, num_steps=50)
+    fit(model, recipe=Recipe(num_steps=50))
     prediction = model.predict(parts.X_test)
     return prediction.mean, prediction.variance
 

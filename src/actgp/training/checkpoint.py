@@ -1,0 +1,128 @@
+"""Checkpoints: everything that a run depends on, so that one taken up again ends as if it had never stopped."""
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from actgp import files
+from actgp.models import DeepGP
+from actgp.training.data import Batches
+from actgp.training.loop import Stage
+from actgp.training.recipe import Recipe
+
+KIND = "checkpoint"
+
+
+@dataclass
+class Run:
+    """The state of a run over both stages.
+
+    Attributes:
+        model: The model.
+        recipe: How it is trained.
+        batches: Its data.
+        generator: Draws the paths through hidden layers.
+        stages: The two stages.
+        current: Which of them is under way; their number when the run is complete.
+        network: The network at the end of stage 1.
+        seconds: How long the run took until the last checkpoint.
+    """
+
+    model: DeepGP
+    recipe: Recipe
+    batches: Batches
+    generator: torch.Generator
+    stages: tuple[Stage, ...]
+    current: int = 0
+    network: nn.Module | None = None
+    seconds: float = 0.0
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a checkpoint, or leaves the one that is there."""
+        document = {
+            "recipe": asdict(self.recipe),
+            "data": self.batches.fingerprint(),
+            "current": self.current,
+            "seconds": self.seconds,
+            "has_network": self.network is not None,
+            "stages": [{"skipped": stage.skipped, "stopped": stage.stopped} for stage in self.stages],
+        }
+        tensors = {
+            "random.generator": self.generator.get_state(),
+            "random.shared": torch.get_rng_state(),
+            **_named("batches", self.batches.state()),
+            **_named("model", self.model.state_dict()),
+            **_named("network", {} if self.network is None else self.network.state_dict()),
+        }
+        for i, stage in enumerate(self.stages):
+            tensors |= _named(f"stage{i}", _stage_tensors(stage))
+        files.write(path, KIND, document, tensors)
+
+    def resume(self, path: str | os.PathLike[str]) -> None:
+        """Takes up the run of a checkpoint; nothing changes if it belongs to another one."""
+        _, document, tensors = files.read(path, KIND)
+        self._check(path, document, tensors)
+        self.model.load_state_dict(_under("model", tensors))
+        if document["has_network"]:
+            self.network = self.model.network()
+            self.network.load_state_dict(_under("network", tensors))
+        self.current, self.seconds = document["current"], document["seconds"]
+        for i, (stage, said) in enumerate(zip(self.stages, document["stages"], strict=True)):
+            stage.skipped, stage.stopped = said["skipped"], said["stopped"]
+            _restore_stage(stage, _under(f"stage{i}", tensors))
+        self.batches.restore(_under("batches", tensors))
+        self.generator.set_state(tensors["random.generator"])
+        torch.set_rng_state(tensors["random.shared"])
+
+    def _check(self, path: str | os.PathLike[str], document: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        ours = {name: (values.dtype, values.shape) for name, values in self.model.state_dict().items()}
+        theirs = {name: (values.dtype, values.shape) for name, values in _under("model", tensors).items()}
+        for what, same in (
+            ("data", document.get("data") == self.batches.fingerprint()),
+            ("recipe", document.get("recipe") == asdict(self.recipe)),
+            ("model", ours == theirs),
+        ):
+            if not same:
+                raise ValueError(
+                    f"a checkpoint must belong to this run, got {str(Path(path))!r} of a run with another {what}; "
+                    f"use the same {what} as then, or remove the file to start anew"
+                )
+
+
+def _stage_tensors(stage: Stage) -> dict[str, Tensor]:
+    schedule = stage.schedule
+    tensors = {
+        "objectives": torch.tensor(stage.objectives, dtype=torch.float64),
+        "window": torch.tensor(schedule.window, dtype=torch.float64),
+        "schedule": torch.tensor([schedule.best, schedule.waited, schedule.cuts], dtype=torch.float64),
+    }
+    for i, optimiser in enumerate(stage.optimisers):
+        for index, values in optimiser.state_dict()["state"].items():
+            tensors |= _named(f"optimiser{i}.{index}", values)
+    return tensors
+
+
+def _restore_stage(stage: Stage, tensors: dict[str, Tensor]) -> None:
+    stage.objectives = tensors["objectives"].tolist()
+    stage.schedule.window = tensors["window"].tolist()
+    best, waited, cuts = tensors["schedule"].tolist()
+    stage.schedule.best, stage.schedule.waited, stage.schedule.cuts = best, int(waited), int(cuts)
+    for i, optimiser in enumerate(stage.optimisers):
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, values in _under(f"optimiser{i}", tensors).items():
+            index, key = name.split(".")
+            state.setdefault(int(index), {})[key] = values
+        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": values for name, values in tensors.items()}
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    start = f"{prefix}."
+    return {name.removeprefix(start): values for name, values in tensors.items() if name.startswith(start)}

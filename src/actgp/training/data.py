@@ -1,0 +1,163 @@
+"""Minibatches without end, whose order can be taken up again where it was left."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from actgp.likelihoods import targets
+from actgp.models import DeepGP
+
+Batch = tuple[Tensor, Tensor]
+
+
+class Batches(Protocol):
+    """A source of minibatches.
+
+    Attributes:
+        num_data: N, the rows of the whole data set.
+    """
+
+    num_data: int
+
+    def next(self) -> Batch:
+        """The next minibatch; after the last of a pass, the first of the next."""
+        ...
+
+    def all(self) -> Iterator[Batch]:
+        """One pass over all rows, which leaves the order of `next` alone."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Tells data sets apart."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Where it is in its order."""
+        ...
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Goes there."""
+        ...
+
+
+class TensorBatches:
+    """Rows of tensors, shuffled anew in each pass."""
+
+    def __init__(self, X: Tensor, y: Tensor, batch_size: int, generator: torch.Generator) -> None:
+        self.X, self.y = X, y
+        self.num_data = len(X)
+        self.batch_size = min(batch_size, len(X))
+        self.generator = generator
+        self._begin()
+
+    def next(self) -> Batch:
+        if self.position >= self.num_data:
+            self._begin()
+        rows = self.order[self.position : self.position + self.batch_size].to(self.X.device)
+        self.position += self.batch_size
+        return self.X[rows], self.y[rows]
+
+    def all(self) -> Iterator[Batch]:
+        return zip(self.X.split(4 * self.batch_size), self.y.split(4 * self.batch_size), strict=True)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for values in (self.X, self.y):
+            digest.update(f"{values.dtype} {list(values.shape)}".encode())
+            digest.update(values.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def state(self) -> dict[str, Tensor]:
+        return {"generator": self.began, "position": torch.tensor(self.position)}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.generator.set_state(state["generator"])
+        self._begin()
+        self.position = int(state["position"])
+
+    def _begin(self) -> None:
+        self.began = self.generator.get_state()
+        self.order = torch.randperm(self.num_data, generator=self.generator)
+        self.position = 0
+
+
+class LoaderBatches:
+    """A DataLoader's minibatches of (X, y), checked as they come, and moved to the model's device.
+
+    Its order comes from its own generator or torch's global one; the states of both are what is remembered.
+    """
+
+    def __init__(self, loader: DataLoader[Any], model: DeepGP, device: torch.device) -> None:
+        self.loader, self.model, self.device = loader, model, device
+        try:
+            self.num_data = len(loader.dataset)  # type: ignore[arg-type]
+        except TypeError:
+            raise TypeError(
+                "a DataLoader must have a data set of known length, got an iterable one; "
+                "use a map-style data set, or pass tensors"
+            ) from None
+        if self.num_data == 0 or len(loader) == 0:
+            raise ValueError(
+                f"a DataLoader must give at least one batch, got {self.num_data} rows in {len(loader)} batches; "
+                "pass some data, and drop_last=False"
+            )
+        self._begin()
+
+    def next(self) -> Batch:
+        batch = next(self.batches, None)
+        if batch is None:
+            self._begin()
+            batch = next(self.batches)
+        self.position += 1
+        return self._checked(batch)
+
+    def all(self) -> Iterator[Batch]:
+        shared, own = torch.get_rng_state(), self._generator_state()
+        yield from (self._checked(batch) for batch in self.loader)
+        torch.set_rng_state(shared)
+        if self.loader.generator is not None:
+            self.loader.generator.set_state(own)
+
+    def fingerprint(self) -> str:
+        return f"a loader of {self.num_data} rows in {len(self.loader)} batches"
+
+    def state(self) -> dict[str, Tensor]:
+        return {**self.began, "position": torch.tensor(self.position)}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        now = torch.get_rng_state()
+        torch.set_rng_state(state["shared"])
+        if self.loader.generator is not None:
+            self.loader.generator.set_state(state["own"])
+        self._begin()
+        for _ in range(int(state["position"])):
+            next(self.batches)
+            self.position += 1
+        torch.set_rng_state(now)
+
+    def _begin(self) -> None:
+        self.began = {"shared": torch.get_rng_state(), "own": self._generator_state()}
+        self.batches = iter(self.loader)
+        self.position = 0
+
+    def _generator_state(self) -> Tensor:
+        generator = self.loader.generator
+        return torch.empty(0, dtype=torch.uint8) if generator is None else generator.get_state()
+
+    def _checked(self, batch: Any) -> Batch:
+        if (
+            not isinstance(batch, list | tuple)
+            or len(batch) != 2
+            or not all(isinstance(part, Tensor) for part in batch)
+        ):
+            raise TypeError(
+                f"a DataLoader must give pairs of tensors (X, y), got {type(batch).__name__}; "
+                "use e.g. TensorDataset(X, y)"
+            )
+        X, y = (part.to(self.device) for part in batch)
+        self.model.check_inputs(X)
+        return X, targets(self.model.likelihood, y, len(X), self.model.num_outputs, X.dtype)

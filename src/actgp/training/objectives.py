@@ -1,0 +1,54 @@
+"""What the two stages maximise, in nats for each row of the data.
+
+network:     log p(y_i | f(x_i)) at the composed means f
+elbo:        E[log p(y_i | h_iL)] − w KL / N
+predictive:  log (1/S) Σ_s p(y_i | path s) − w KL / N
+"""
+
+from math import log, pi
+from typing import NamedTuple
+
+import torch
+from gpytorch.likelihoods import GaussianLikelihood
+from jaxtyping import Float
+from torch import Tensor
+
+from actgp.likelihoods import conditional_log_prob, expected_log_prob, log_marginal
+from actgp.models import DeepGP
+from actgp.training.recipe import Recipe
+
+
+class Evaluation(NamedTuple):
+    """A loss to descend, and the objective to report."""
+
+    loss: Float[Tensor, ""]
+    objective: Float[Tensor, ""]
+
+
+def network_objective(model: DeepGP, X: Tensor, y: Tensor) -> Evaluation:
+    """The log-likelihood of the network.
+
+    For Gaussian noise the loss is the squared error, and what is reported the log-likelihood with that as the noise.
+    """
+    f = model.mean(X)
+    f = f.unsqueeze(-1) if f.ndim == 1 else f  # [B, P]
+    if isinstance(model.likelihood, GaussianLikelihood):
+        error = (f - y).square().mean()
+        smallest = torch.finfo(error.dtype).tiny
+        return Evaluation(error, -0.5 * y.shape[1] * (log(2 * pi) + 1 + error.detach().clamp_min(smallest).log()))
+    objective = conditional_log_prob(model.likelihood, f, y).mean()
+    return Evaluation(-objective, objective.detach())
+
+
+def posterior_objective(
+    model: DeepGP, X: Tensor, y: Tensor, num_data: int, recipe: Recipe, generator: torch.Generator | None
+) -> Evaluation:
+    """The ELBO or the predictive objective, with a weighted KL."""
+    mean, variance = model.paths(X, recipe.num_samples, generator=generator)  # [S, B, P]
+    if recipe.objective == "elbo":
+        fit = expected_log_prob(model.likelihood, y, mean, variance, generator=generator).mean(0)  # [B]
+    else:
+        paths = log_marginal(model.likelihood, y, mean, variance, generator=generator)  # [S, B]
+        fit = paths.logsumexp(0) - log(len(paths))
+    objective = fit.mean() - recipe.kl_weight / num_data * model.kl()
+    return Evaluation(-objective * num_data, objective.detach())

@@ -1,0 +1,82 @@
+"""How a model is trained, and what came of it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+
+from actgp import checks
+from actgp.models import DeepGP
+
+ObjectiveName = Literal["elbo", "predictive"]
+Stopped = Literal["converged", "steps", "stalled", "callback"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The two stages of training. The defaults serve all data sets alike.
+
+    Attributes:
+        network_steps: Steps of stage 1, in which the composed means are trained as a network; 0 leaves it out.
+        num_steps: Steps of stage 2, in which the posterior is trained; 0 leaves it out.
+        objective: Of stage 2: "elbo", the evidence lower bound; or "predictive", the log density of the mixture over
+            sampled paths that predictions are made of, which is no bound, but the score that predictions are judged by.
+        kl_weight: The weight of KL(q ‖ p) in it. Below one, the data count for more than they are.
+        num_samples: S, the paths sampled through the hidden layers in each step.
+        network_rate: Adam's learning rate in stage 1.
+        learning_rate: Adam's in stage 2, for everything but q(u).
+        natural_rate: Of the natural gradient steps on q(u) in stage 2.
+        batch_size: Rows in a minibatch, where data are given as tensors.
+        patience: Steps without progress after which all rates are cut; after three cuts the stage ends.
+    """
+
+    network_steps: int = 2_000
+    num_steps: int = 1_000
+    objective: ObjectiveName = "predictive"
+    kl_weight: float = 0.1
+    num_samples: int = 2
+    network_rate: float = 0.01
+    learning_rate: float = 0.003
+    natural_rate: float = 0.1
+    batch_size: int = 128
+    patience: int = 300
+
+    def __post_init__(self) -> None:
+        for name, minimum in (("network_steps", 0), ("num_steps", 0), ("num_samples", 1), ("batch_size", 1)):
+            checks.integer(getattr(self, name), name, minimum=minimum)
+        checks.integer(self.patience, "patience", minimum=1)
+        checks.choice(self.objective, "objective", ("elbo", "predictive"))
+        for name in ("kl_weight", "network_rate", "learning_rate", "natural_rate"):
+            checks.positive(getattr(self, name), name)
+        if self.natural_rate > 1:
+            raise ValueError(f"natural_rate must be at most 1, got {self.natural_rate}; pass e.g. 0.1")
+
+    @staticmethod
+    def suited_to(model: DeepGP) -> "Recipe":
+        """The default: the ELBO for one layer, where it is tight; the predictive objective for several."""
+        if len(model.gp_layers) == 1:
+            return Recipe(objective="elbo", kl_weight=1.0, num_samples=1)
+        return Recipe()
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What fitting did.
+
+    Attributes:
+        objectives: The objective at each step. Of GPR and SGPR it is the log evidence and the bound; of a stage, the
+            minibatch's estimate of it in nats for each row of the data.
+        stopped: Why it ended: the objective converged, the steps were used up, no further step improved it, or a
+            callback asked for it.
+        skipped: How many minibatch steps were skipped because their objective or gradient was not finite.
+        seconds: How long it took, over all the runs that it took.
+        network: The network at the end of stage 1, a plain module; None where there was no stage 1.
+        network_objectives: The log-likelihood of the network at each step of stage 1, for each row of the data.
+    """
+
+    objectives: tuple[float, ...]
+    stopped: Stopped
+    skipped: int
+    seconds: float
+    network: nn.Module | None = None
+    network_objectives: tuple[float, ...] = ()

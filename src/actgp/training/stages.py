@@ -1,0 +1,77 @@
+"""The two stages: a network, then the posterior around it.
+
+Stage 1 trains the composed means as a network, in whitened coordinates: the parameters are m, not V = L⁻ᵀ m, so that
+Adam sees well-scaled directions, and ‖m‖² is the norm that the KL will charge. `warm_start` leads over. Stage 2 trains
+everything, q(u) by natural gradients.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from actgp.layers import mean_of
+from actgp.models import DeepGP
+from actgp.training.data import Batches
+from actgp.training.loop import Stage
+from actgp.training.natural import NaturalGradient
+from actgp.training.objectives import Evaluation, network_objective, posterior_objective
+from actgp.training.recipe import Recipe
+from actgp.training.schedule import Schedule
+
+SKIP_SPREAD = 0.3  # of what a layer adds to its skip connection at first, relative to its inputs
+
+
+def network_stage(model: DeepGP, recipe: Recipe) -> Stage:
+    """Everything but S, by Adam."""
+    untouched = {id(layer.q.raw_scale_tril) for layer in model.gp_layers}
+    adam = torch.optim.Adam(_trainable(model, untouched), lr=recipe.network_rate, fused=True)
+
+    def evaluate(X: Tensor, y: Tensor) -> Evaluation:
+        return network_objective(model, X, y)
+
+    return Stage("network", evaluate, [adam], Schedule(recipe.network_steps, recipe.patience))
+
+
+def posterior_stage(model: DeepGP, recipe: Recipe, num_data: int, generator: torch.Generator) -> Stage:
+    """q(u) by natural gradients, the rest by Adam."""
+    free = [layer.q for layer in model.gp_layers if all(p.requires_grad for p in layer.q.parameters())]
+    natural = {id(p) for q in free for p in q.parameters()}
+    optimisers: list[torch.optim.Optimizer] = []
+    if free:
+        optimisers.append(NaturalGradient(free, recipe.natural_rate))
+    if rest := _trainable(model, natural):
+        optimisers.append(torch.optim.Adam(rest, lr=recipe.learning_rate, fused=True))
+
+    def evaluate(X: Tensor, y: Tensor) -> Evaluation:
+        return posterior_objective(model, X, y, num_data, recipe, generator)
+
+    return Stage("posterior", evaluate, optimisers, Schedule(recipe.num_steps, recipe.patience))
+
+
+@torch.no_grad()
+def draw_means(model: DeepGP, batches: Batches, generator: torch.Generator) -> None:
+    """Gives a new model, whose means are all zero, the random weights from which a network learns.
+
+    What a hidden layer puts out has unit spread over the data, or, beside a skip connection, a fraction of that of its
+    inputs. The last layer stays at zero.
+    """
+    if any(layer.q.mean.any() for layer in model.gp_layers):
+        return
+    X, _ = next(iter(batches.all()))
+    h = model.enter(X)
+    for layer in model.gp_layers[:-1]:
+        q = layer.q
+        q.mean.copy_(torch.randn(q.mean.shape, generator=generator, dtype=q.mean.dtype, device=q.mean.device))
+        skip = layer.prior_mean == "identity"
+        added = mean_of(layer, h) - h if skip else mean_of(layer, h)
+        wanted = SKIP_SPREAD * _spread(h) if skip else 1.0
+        q.mean.mul_(wanted / _spread(added).clamp_min(1e-6))
+        h = mean_of(layer, h)
+
+
+def _spread(h: Tensor) -> Tensor:
+    """The root mean square deviation of rows from their mean; for a single row, its size."""
+    return (h - h.mean(0) if len(h) > 1 else h).square().mean().sqrt()
+
+
+def _trainable(model: nn.Module, without: set[int]) -> list[nn.Parameter]:
+    return [p for p in model.parameters() if p.requires_grad and id(p) not in without]

@@ -1,0 +1,178 @@
+"""From a trained network to a posterior: S in closed form, and the scales that suit it.
+
+A generalised Gauss–Newton pass gives, for each layer and output, the precision of whitened u around the network,
+
+    (S_p S_pᵀ)⁻¹ = I + (1/w) Σ_i β_ip a_i a_iᵀ,     β_ip = Σ_k (∂ r_kᵀf_L / ∂h_ip)²,     Σ_k r_k r_kᵀ = I(f_L),
+
+with the Fisher information I of the likelihood and the weight w of the KL. For one layer and Gaussian noise it is
+exact. Multiplying a kernel's variance by φ and m by φ^(−1/2) leaves the mean unchanged and multiplies Σ β a aᵀ by φ; so
+φ of each layer, and the noise, are chosen by the objective itself.
+"""
+
+from collections.abc import Callable
+
+import torch
+from gpytorch.kernels import ScaleKernel
+from gpytorch.likelihoods import GaussianLikelihood
+from jaxtyping import Float64
+from torch import Tensor
+
+from actgp.kernels import ZonalKernel
+from actgp.layers import GPLayer, mean_of
+from actgp.likelihoods import fisher_factors
+from actgp.models import DeepGP
+from actgp.training.data import Batch, Batches
+from actgp.training.objectives import posterior_objective
+from actgp.training.recipe import Recipe
+
+ROWS_TO_JUDGE_BY = 1_000
+FACTORS = (10.0, 10.0**0.5)  # of the steps in which scales are sought: first long ones, then shorter ones
+SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e4
+SEED = 0
+
+Scales = tuple[float, ...]
+Curvature = list[Float64[Tensor, "P M M"]]
+
+
+@torch.no_grad()
+def warm_start(model: DeepGP, batches: Batches, recipe: Recipe) -> float:
+    """Sets S of every layer, kernel variances and noise; the means stay. Returns the objective that they reach."""
+    _start_noise(model, batches)
+    scaled = ScaledModel(model, gauss_newton(model, batches), recipe.kl_weight)
+    X, y = _some_rows(batches)
+
+    def objective(scales: Scales) -> float:
+        scaled.apply(scales)
+        generator = torch.Generator(X.device).manual_seed(SEED)
+        return posterior_objective(model, X, y, batches.num_data, recipe, generator).objective.item()
+
+    best, reached = seek(objective, scaled.free)
+    scaled.apply(best)
+    return reached
+
+
+def seek(objective: Callable[[Scales], float], free: tuple[bool, ...]) -> tuple[Scales, float]:
+    """Goes up and down each free scale in turn while the objective rises, in long steps and then in shorter ones."""
+    best = tuple(1.0 for _ in free)
+    reached = objective(best)
+    for factor in FACTORS:
+        for i in (i for i, is_free in enumerate(free) if is_free):
+            for step in (1 / factor, factor):
+                while SMALLEST_SCALE < best[i] * step < LARGEST_SCALE:
+                    trial = (*best[:i], best[i] * step, *best[i + 1 :])
+                    value = objective(trial)
+                    if not value > reached:  # nor NaN
+                        break
+                    best, reached = trial, value
+    return best, reached
+
+
+class ScaledModel:
+    """A model as it was, whose kernel variances and noise are multiplied by scales and whose S follows.
+
+    Args:
+        model: The model.
+        curvature: What `gauss_newton` gives for it.
+        kl_weight: w.
+
+    Attributes:
+        free: Which scales may differ from one: those of each layer's kernel, and the noise.
+    """
+
+    def __init__(self, model: DeepGP, curvature: Curvature, kl_weight: float) -> None:
+        self.model, self.curvature, self.kl_weight = model, curvature, kl_weight
+        self.means = [layer.q.mean.clone() for layer in model.gp_layers]
+        self.variances = [_variance(layer) for layer in model.gp_layers]
+        self.noise = model.likelihood.noise.clone() if _has_free_noise(model) else None
+        self.free = (*(variance is not None for variance in self.variances), self.noise is not None)
+
+    def apply(self, scales: Scales) -> None:
+        """Sets variances, noise, m and S."""
+        *of_layers, noise = scales
+        parts = zip(self.model.gp_layers, of_layers, self.means, self.variances, self.curvature, strict=True)
+        for layer, scale, mean, variance, total in parts:
+            if variance is not None:
+                _set_variance(layer, variance * scale)
+            layer.q.assign(mean * scale**-0.5, posterior_scale(scale / (noise * self.kl_weight) * total).to(mean))
+        if self.noise is not None:
+            _set_noise(self.model, self.noise.item() * noise)
+
+
+def posterior_scale(curvature: Float64[Tensor, "P M M"]) -> Float64[Tensor, "P M M"]:
+    """S, lower triangular with S Sᵀ = (I + H)⁻¹; J reverses indices, which makes a lower triangle of an upper."""
+    eye = torch.eye(curvature.shape[-1], dtype=curvature.dtype, device=curvature.device)
+    C = torch.linalg.cholesky((curvature + eye).flip(-2, -1))  # J (I + H) J = C Cᵀ
+    inverse = torch.linalg.solve_triangular(C, eye.expand_as(C), upper=False)
+    return inverse.mT.flip(-2, -1)  # J C⁻ᵀ J
+
+
+def gauss_newton(model: DeepGP, batches: Batches) -> Curvature:
+    """Σ_i β_ip a_i a_iᵀ for each layer and output, by one pass over the data."""
+    layers = model.gp_layers
+    sizes = [(layer.num_outputs, layer.features.num_inducing) for layer in layers]
+    device = layers[0].q.mean.device
+    curvature = [torch.zeros(P, M, M, dtype=torch.float64, device=device) for P, M in sizes]
+    for X, _ in batches.all():
+        inputs = model.hidden_means(X)
+        whitened = [layer.whiten(h) for layer, h in zip(layers, inputs, strict=True)]  # A: [M, B]
+        for i, (A, beta) in enumerate(zip(whitened, _sensitivities(model, inputs[0]), strict=True)):
+            scaled = A.unsqueeze(0) * beta.T.sqrt().unsqueeze(1)  # [P, M, B]
+            curvature[i] += (scaled @ scaled.mT).double()
+    return curvature
+
+
+def _sensitivities(model: DeepGP, h: Tensor) -> list[Tensor]:
+    """β of each layer's outputs, [B, P]: what an observation of y tells about them."""
+    with torch.enable_grad():
+        outputs = []
+        h = h.detach().requires_grad_()
+        for layer in model.gp_layers:
+            h = mean_of(layer, h)
+            outputs.append(h)
+        beta = [torch.zeros_like(output) for output in outputs]
+        for factor in fisher_factors(model.likelihood, outputs[-1]):
+            gradients = torch.autograd.grad(outputs[-1], outputs, factor, retain_graph=True)
+            beta = [total + gradient.square() for total, gradient in zip(beta, gradients, strict=True)]
+    return [values.detach() for values in beta]
+
+
+def _start_noise(model: DeepGP, batches: Batches) -> None:
+    """Gaussian noise starts as the network's training error."""
+    if not _has_free_noise(model):
+        return
+    errors = [(model.mean(X).reshape(y.shape) - y).square() for X, y in batches.all()]
+    _set_noise(model, torch.cat(errors).mean().item())
+
+
+def _set_noise(model: DeepGP, noise: float) -> None:
+    lower = float(model.likelihood.noise_covar.raw_noise_constraint.lower_bound)
+    model.likelihood.noise = max(noise, 1.001 * lower)  # at the bound itself there is no gradient
+
+
+def _has_free_noise(model: DeepGP) -> bool:
+    return isinstance(model.likelihood, GaussianLikelihood) and model.likelihood.raw_noise.requires_grad
+
+
+def _some_rows(batches: Batches) -> Batch:
+    """Rows from all over the data, to judge scales by."""
+    stride = -(-batches.num_data // ROWS_TO_JUDGE_BY)
+    parts = [(X[::stride], y[::stride]) for X, y in batches.all()]
+    X, y = (torch.cat(values) for values in zip(*parts, strict=True))
+    return X, y
+
+
+def _variance(layer: GPLayer) -> Tensor | None:
+    """The variance of a layer's kernel, if it has one that may be changed."""
+    kernel = layer.kernel
+    if isinstance(kernel, ZonalKernel) and kernel.raw_variance.requires_grad:
+        return kernel.variance
+    if isinstance(kernel, ScaleKernel) and kernel.raw_outputscale.requires_grad:
+        return kernel.outputscale
+    return None
+
+
+def _set_variance(layer: GPLayer, variance: Tensor) -> None:
+    if isinstance(layer.kernel, ZonalKernel):
+        layer.kernel.variance = variance
+    else:
+        layer.kernel.outputscale = variance
