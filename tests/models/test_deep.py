@@ -34,6 +34,17 @@ def inputs(N: int, dtype: torch.dtype = torch.float64, seed: int = 1) -> torch.T
     return torch.randn(N, 2, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
+def test_the_matched_kernel_explains_more_of_itself(generator: torch.Generator) -> None:
+    X = torch.randn(50, 6, generator=generator)
+    unexplained = []
+    for kernel in ("arccosine", "matched"):
+        model = actgp.deep_gp(
+            6, num_layers=1, num_inducing=60, kernel=kernel, activation="softplus", generator=generator
+        )  # type: ignore[arg-type]
+        unexplained.append(actgp.diagnose(model, X).layers[0].unexplained)
+    assert unexplained[1] < 0.5 * unexplained[0]
+
+
 def test_one_layer_is_an_svgp(dtype: torch.dtype, tolerance: dict[str, float]) -> None:
     dgp = deep(dtype, num_layers=1)
     layer = dgp.layers[0]

@@ -2,17 +2,21 @@
 
 import copy
 from itertools import pairwise
+from typing import Literal
 
 import torch
+from gpytorch.constraints import GreaterThan
 from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikelihood
 
 from actgp import checks
 from actgp.activations import Activation, Softplus
 from actgp.activations import activation as activation_of
 from actgp.features import ActivatedFeatures
-from actgp.kernels import ArcCosine
+from actgp.kernels import ArcCosine, MatchedKernel
 from actgp.layers import GPLayer, PriorMean
 from actgp.models.deep import DeepGP
+
+KernelName = Literal["arccosine", "matched"]
 
 
 def deep_gp(
@@ -23,12 +27,13 @@ def deep_gp(
     *,
     hidden_dim: int | None = None,
     activation: str | Activation | None = None,
+    kernel: KernelName = "arccosine",
     num_levels: int = 20,
     prior_mean: PriorMean = "zero",
     likelihood: Likelihood | None = None,
     generator: torch.Generator | None = None,
 ) -> DeepGP:
-    """A deep GP with arc-cosine kernels and activated features in every layer.
+    """A deep GP with activated features in every layer.
 
     Args:
         input_dim: D, the number of inputs.
@@ -37,9 +42,11 @@ def deep_gp(
         num_inducing: M, the number of inducing variables, or hidden units, of each layer.
         hidden_dim: The width between layers; D as in the paper by default.
         activation: An activation or its name; softplus with sharpness 3 as in the paper by default.
+        kernel: "arccosine" as in the paper, or "matched", whose spectrum is the activation's, so that the features
+            explain more of it.
         num_levels: Ñ, the levels of the activation that are kept.
         prior_mean: Of the hidden layers: "zero" as in the paper, or "identity", a skip connection, for hidden_dim = D.
-        likelihood: A gpytorch likelihood; Gaussian by default.
+        likelihood: A gpytorch likelihood; Gaussian by default, with a noise variance above 1e-6.
         generator: Draws the initial directions.
 
     Example:
@@ -50,7 +57,8 @@ def deep_gp(
     P = checks.integer(num_outputs, "num_outputs", minimum=1)
     L = checks.integer(num_layers, "num_layers", minimum=1)
     H = D if hidden_dim is None else checks.integer(hidden_dim, "hidden_dim", minimum=1)
-    likelihood = GaussianLikelihood() if likelihood is None else likelihood
+    checks.choice(kernel, "kernel", ("arccosine", "matched"))
+    likelihood = GaussianLikelihood(noise_constraint=GreaterThan(1e-6)) if likelihood is None else likelihood
     if isinstance(likelihood, SoftmaxLikelihood) and likelihood.num_features != P:
         raise ValueError(
             f"num_outputs must be the softmax likelihood's number of features {likelihood.num_features}, got {P}; "
@@ -62,6 +70,6 @@ def deep_gp(
     for i, (inputs, outputs) in enumerate(pairwise(widths)):
         own = copy.deepcopy(chosen)  # a learnable sharpness is each layer's own
         features = ActivatedFeatures(inputs, num_inducing, own, num_levels, generator=generator)
-        hidden = i < L - 1
-        layers.append(GPLayer(ArcCosine(inputs), features, outputs, prior_mean if hidden else "zero"))
+        prior = ArcCosine(inputs) if kernel == "arccosine" else MatchedKernel(inputs, own, num_levels)
+        layers.append(GPLayer(prior, features, outputs, prior_mean if i < L - 1 else "zero"))
     return DeepGP(layers, likelihood)
