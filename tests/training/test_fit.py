@@ -1,10 +1,15 @@
-from collections.abc import Callable
+"""Training in two stages: what it learns, what it leaves alone, and what it refuses."""
 
 import pytest
 import torch
 from gpytorch.likelihoods import GaussianLikelihood
+from torch.utils.data import DataLoader, TensorDataset
 
 import actgp
+from actgp import Recipe
+from actgp.training import stages
+
+SHORT = Recipe(network_steps=4, num_steps=3, batch_size=16)
 
 
 def data(dtype: torch.dtype, N: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
@@ -13,176 +18,254 @@ def data(dtype: torch.dtype, N: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
     return X, torch.sin(2 * X[:, 0]) + 0.1 * torch.randn(N, dtype=dtype, generator=g)
 
 
-def features(M: int = 15) -> actgp.ActivatedFeatures:
-    return actgp.ActivatedFeatures(2, M, generator=torch.Generator().manual_seed(0))
+def deep(dtype: torch.dtype = torch.float64, num_layers: int = 2, num_inducing: int = 15) -> actgp.DeepGP:
+    g = torch.Generator().manual_seed(0)
+    options = {"kernel": "matched", "activation": "softplus", "prior_mean": "identity"}
+    return actgp.deep_gp(2, 1, num_layers, num_inducing, generator=g, **options).to(dtype)  # type: ignore[arg-type]
 
 
-def gradient(model: torch.nn.Module, objective: Callable[[], torch.Tensor]) -> float:
-    """The largest entry of the objective's gradient."""
-    model.zero_grad()
-    objective().backward()
-    return max(p.grad.abs().max().item() for p in model.parameters() if p.grad is not None)
+def train(model: actgp.DeepGP, recipe: Recipe = SHORT, seed: int = 0, **options: object) -> actgp.FitResult:
+    X, y = data(next(model.parameters()).dtype)
+    g = torch.Generator().manual_seed(seed)
+    return actgp.fit(model, X, y, recipe, generator=g, progress=False, **options)  # type: ignore[arg-type]
 
 
-def test_exact_objectives_rise_to_a_stationary_point(dtype: torch.dtype) -> None:
-    X, y = data(dtype)
-    for model, objective in (
-        (gpr := actgp.GPR(X, y, actgp.ArcCosine(2)), gpr.log_evidence),
-        (sgpr := actgp.SGPR(X, y, actgp.ArcCosine(2), features(4)), sgpr.elbo),
-    ):
-        before, steepness = objective().item(), gradient(model, objective)
-        result = actgp.fit(model, num_steps=1000)
-        assert result.stopped == "converged"
-        assert list(result.objectives) == sorted(result.objectives)
-        assert objective().item() == pytest.approx(result.objectives[-1], rel=1e-9)
-        assert objective().item() > before + 10
-        assert gradient(model, objective) < 0.02 * steepness
-
-
-def test_the_line_search_steps_back_from_what_is_not_finite(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = data(torch.float64)
-    model = actgp.SGPR(X, y, actgp.ArcCosine(2), features(4))
-    start = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
-    healthy, failures = actgp.SGPR.elbo, []
-
-    def fails_far_away(self: actgp.SGPR) -> torch.Tensor:
-        if (torch.nn.utils.parameters_to_vector(self.parameters()) - start).norm() > 0.3:
-            failures.append(1)
-            raise ValueError("too far")
-        return healthy(self)
-
-    monkeypatch.setattr(actgp.SGPR, "elbo", fails_far_away)
-    before = model.elbo().item()
-    result = actgp.fit(model)
-    assert failures
-    assert model.elbo().item() > before + 1
-    assert result.objectives[-1] == pytest.approx(model.elbo().item())
-
-
-def test_an_interrupt_leaves_the_last_accepted_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = data(torch.float64)
-    model = actgp.SGPR(X, y, actgp.ArcCosine(2), features())
-    healthy, values = actgp.SGPR.elbo, []
-
-    def interrupted(self: actgp.SGPR) -> torch.Tensor:
-        value = healthy(self)
-        values.append(value.item())
-        if len(values) == 8:
-            raise KeyboardInterrupt
-        return value
-
-    monkeypatch.setattr(actgp.SGPR, "elbo", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        actgp.fit(model)
-    assert healthy(model).item() in values
-    assert healthy(model).item() > values[0]
+def test_the_deep_model_learns(dtype: torch.dtype) -> None:
+    X, y = data(dtype, N=200)
+    X_test, y_test = data(dtype, N=500)
+    model = deep(dtype, num_inducing=30)
+    untrained = model.predict(X_test).log_prob(y_test).mean()
+    result = actgp.fit(
+        model, X, y, Recipe(network_steps=300, num_steps=100), generator=torch.Generator().manual_seed(0)
+    )
+    prediction = model.predict(X_test)
+    assert (prediction.mean - y_test).square().mean().sqrt() < 0.3 * y_test.std()
+    assert prediction.log_prob(y_test).mean() > untrained + 1
+    assert sum(result.objectives[-20:]) > sum(result.objectives[:20])
+    assert sum(result.network_objectives[-20:]) > sum(result.network_objectives[:20]) + 10
     assert not model.training
 
 
-def test_fitting_works_where_gradients_are_switched_off() -> None:
+def test_the_network_of_stage_one_is_returned() -> None:
+    model = deep()
     X, y = data(torch.float64)
-    model = actgp.SVGP(actgp.ArcCosine(2), features(), GaussianLikelihood()).double()
-    with torch.no_grad():
-        actgp.fit(model, X, y, num_steps=2)
-    assert model.layer.q.mean.abs().max() > 0
+    seen = {}
+
+    def watch(step: actgp.Step) -> None:
+        if step.stage == "network":
+            seen["mean"] = model.mean(X).detach()
+
+    result = train(model, callback=watch)
+    assert result.network is not None
+    torch.testing.assert_close(result.network(X), seen["mean"])
+    assert not torch.allclose(model.mean(X), seen["mean"])
+    error = (seen["mean"] - y).square().mean()
+    full = train(deep(), Recipe(network_steps=4, num_steps=0, batch_size=len(X)))
+    assert full.network is not None
+    assert error > 0
+    assert full.objectives == ()
 
 
-def test_noise_is_found() -> None:
-    X, y = data(torch.float64, N=150)
-    model = actgp.GPR(X, y, actgp.ArcCosine(2))
-    actgp.fit(model)
-    assert model.likelihood.noise.item() == pytest.approx(0.01, rel=0.4)
+def test_stages_can_be_left_out() -> None:
+    model = deep()
+    S = [layer.q.raw_scale_tril.clone() for layer in model.gp_layers]
+    train(model, Recipe(network_steps=3, num_steps=0))
+    assert all(torch.equal(layer.q.raw_scale_tril, s) for layer, s in zip(model.gp_layers, S, strict=True))
+    model = deep()
+    result = train(model, Recipe(network_steps=0, num_steps=3))
+    assert result.network is None
+    assert len(result.objectives) == 3
+    assert not any(torch.equal(layer.q.raw_scale_tril, s) for layer, s in zip(model.gp_layers, S, strict=True))
 
 
 def test_steps_are_counted_and_seeded(dtype: torch.dtype) -> None:
-    X, y = data(dtype)
+    def outcome(seed: int) -> tuple[torch.Tensor, actgp.FitResult]:
+        model = deep(dtype)
+        result = train(model, seed=seed)
+        return torch.nn.utils.parameters_to_vector(model.parameters()), result
 
-    def train(seed: int) -> tuple[torch.Tensor, actgp.FitResult]:
-        model = actgp.SVGP(actgp.ArcCosine(2), features(), GaussianLikelihood()).to(dtype)
-        g = torch.Generator().manual_seed(seed)
-        result = actgp.fit(model, X, y, num_steps=7, batch_size=16, generator=g, progress=False)
-        return model.predict(X).mean, result
-
-    (first, result), (again, _), (other, _) = train(0), train(0), train(1)
-    assert len(result.objectives) == 7
+    (first, result), (again, _), (other, _) = outcome(0), outcome(0), outcome(1)
+    assert (len(result.network_objectives), len(result.objectives)) == (4, 3)
     assert result.stopped == "steps"
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
-def test_a_fitted_model_predicts_well(dtype: torch.dtype) -> None:
-    X, y = data(dtype)
-    model = actgp.SVGP(actgp.ArcCosine(2), features(30), GaussianLikelihood()).to(dtype)
-    actgp.fit(model, X, y, num_steps=400, learning_rate=0.05, generator=torch.Generator().manual_seed(0))
-    assert (model.predict(X).mean - y).square().mean().sqrt() < 0.3 * y.std()
-    assert not model.training
+def test_the_global_generator_is_the_default_source() -> None:
+    outcomes = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        model = deep()
+        actgp.fit(model, *data(torch.float64), SHORT, progress=False)
+        outcomes.append(torch.nn.utils.parameters_to_vector(model.parameters()))
+    assert torch.equal(*outcomes)
 
 
-def test_parameters_without_gradient_stay() -> None:
+def test_one_layer_gets_the_bound_and_several_the_predictive_objective() -> None:
+    one, two = Recipe.suited_to(deep(num_layers=1)), Recipe.suited_to(deep())
+    assert (one.objective, one.kl_weight) == ("elbo", 1.0)
+    assert two.objective == "predictive"
+
+
+def test_a_loader_serves_as_well_as_tensors() -> None:
     X, y = data(torch.float64)
-    model = actgp.SGPR(X, y, actgp.ArcCosine(2), features())
-    model.features.weights.requires_grad_(False)
-    before = model.features.weights.clone()
-    actgp.fit(model, num_steps=3)
-    assert torch.equal(model.features.weights, before)
+    model = deep()
+    loader = DataLoader(TensorDataset(X, y), batch_size=16, shuffle=True, generator=torch.Generator().manual_seed(0))
+    result = actgp.fit(model, loader, recipe=Recipe(network_steps=150, num_steps=10), progress=False)
+    assert (model.predict(X).mean - y).square().mean() < 0.3 * y.var()
+    assert len(result.objectives) == 10
+
+
+def test_a_callback_sees_each_step_and_may_end_a_stage() -> None:
+    seen = []
+
+    def stop_early(step: actgp.Step) -> bool:
+        seen.append((step.stage, step.step))
+        return step.stage == "posterior" and step.step == 2
+
+    result = train(deep(), callback=stop_early)
+    assert seen == [*(("network", i) for i in (1, 2, 3, 4)), ("posterior", 1), ("posterior", 2)]
+    assert result.stopped == "callback"
+
+
+def test_a_plateau_ends_a_stage() -> None:
+    model = deep()
+    result = train(
+        model, Recipe(network_steps=5, num_steps=10_000, patience=3, learning_rate=1e-12, natural_rate=1e-12)
+    )
+    assert result.stopped == "converged"
+    assert len(result.objectives) < 200
+
+
+def test_what_is_frozen_stays() -> None:
+    model = deep()
+    first, last = model.gp_layers
+    first.features.weights.requires_grad_(False)
+    last.q.raw_scale_tril.requires_grad_(False)
+    model.likelihood.requires_grad_(False)
+    last.kernel.raw_variance.requires_grad_(False)
+    frozen = (first.features.weights, model.likelihood.raw_noise, last.kernel.raw_variance)
+    before = [parameter.clone() for parameter in frozen]
+    train(model)
+    assert all(torch.equal(a, b) for a, b in zip(frozen, before, strict=True))
+    assert last.q.mean.any()
+
+
+def test_fitting_works_where_gradients_are_switched_off() -> None:
+    model = deep()
+    with torch.no_grad():
+        train(model)
+    assert all(layer.q.mean.abs().max() > 0 for layer in model.gp_layers)
+
+
+def test_an_interrupt_leaves_a_model_that_predicts() -> None:
+    model = deep()
+
+    def interrupt(step: actgp.Step) -> None:
+        if step.stage == "posterior":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(model, callback=interrupt)
+    assert not model.training
+    assert torch.isfinite(model.predict(data(torch.float64)[0]).mean).all()
 
 
 def test_steps_that_are_not_finite_are_skipped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = data(torch.float64)
-    model = actgp.SVGP(actgp.ArcCosine(2), features(), GaussianLikelihood()).double()
-    healthy, calls = actgp.SVGP.elbo, []
+    healthy, calls = stages.posterior_objective, []
 
-    def sometimes_nan(self: actgp.SVGP, *args: object, **kwargs: object) -> torch.Tensor:
+    def sometimes_nan(*args: object) -> tuple[torch.Tensor, torch.Tensor]:
         calls.append(1)
-        value = healthy(self, *args, **kwargs)  # type: ignore[arg-type]
-        return value * torch.nan if len(calls) in (2, 4) else value
+        loss, objective = healthy(*args)  # type: ignore[arg-type]
+        return (loss * torch.nan if len(calls) in (2, 4) else loss), objective
 
-    monkeypatch.setattr(actgp.SVGP, "elbo", sometimes_nan)
-    result = actgp.fit(model, X, y, num_steps=6)
+    monkeypatch.setattr(stages, "posterior_objective", sometimes_nan)
+    model = deep()
+    result = train(model, Recipe(network_steps=3, num_steps=6))
     assert result.skipped == 2
+    assert len(result.objectives) == 6
     assert all(torch.isfinite(p).all() for p in model.parameters())
 
 
 def test_an_objective_that_never_is_finite_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = data(torch.float64)
-    model = actgp.SVGP(actgp.ArcCosine(2), features(), GaussianLikelihood()).double()
-    healthy = actgp.SVGP.elbo
-    monkeypatch.setattr(actgp.SVGP, "elbo", lambda *args, **kwargs: healthy(*args, **kwargs) * torch.nan)
+    healthy = stages.network_objective
+    monkeypatch.setattr(stages, "network_objective", lambda *args: tuple(value * torch.nan for value in healthy(*args)))
+    model = deep()
     with pytest.raises(
-        ArithmeticError, match="expected a finite objective, got 21 steps in a row without one; standard"
+        ArithmeticError, match="expected a finite objective, got 21 steps in a row without one; standardise X and y"
     ):
-        actgp.fit(model, X, y, num_steps=100)
+        train(model, Recipe(network_steps=100))
     assert all(torch.isfinite(p).all() for p in model.parameters())
 
 
-def test_a_start_that_is_not_finite_is_refused() -> None:
-    X, y = data(torch.float64)
-    model = actgp.GPR(X, y, actgp.ArcCosine(2))
-    model.kernel.variance = float("inf")
-    with pytest.raises(ValueError, match="must be finite at the start, got one that is not; standardise"):
-        actgp.fit(model)
+@pytest.mark.parametrize("rows", [1, 2])
+def test_very_few_rows_are_enough(rows: int, dtype: torch.dtype) -> None:
+    X, y = data(dtype)
+    model = deep(dtype)
+    actgp.fit(model, X[:rows], y[:rows], SHORT, progress=False)
+    assert torch.isfinite(model.predict(X).variance).all()
 
 
-def test_wrong_calls_are_refused() -> None:
+def test_constant_columns_and_targets_do_no_harm(dtype: torch.dtype) -> None:
+    X, y = data(dtype)
+    X = X.clone()
+    X[:, 1] = 0.0
+    for target in (y, torch.zeros_like(y)):
+        model = deep(dtype)
+        actgp.fit(model, X, target, SHORT, progress=False)
+        assert torch.isfinite(model.predict(X).variance).all()
+
+
+def test_wrong_calls_are_refused_before_anything_changes() -> None:
     X, y = data(torch.float32)
     gpr = actgp.GPR(X, y, actgp.ArcCosine(2))
-    svgp = actgp.SVGP(actgp.ArcCosine(2), features(), GaussianLikelihood())
+    model = deep(torch.float32)
+    before = torch.nn.utils.parameters_to_vector(model.parameters())
     with pytest.raises(ValueError, match="GPR was given its data when it was built, got X or y again; leave them out"):
         actgp.fit(gpr, X, y)
-    with pytest.raises(
-        ValueError, match=r"SVGP is trained on minibatches of X and y, got none; call fit\(model, X, y\)"
-    ):
-        actgp.fit(svgp)
-    with pytest.raises(TypeError, match="model must be a GPR, SGPR or SVGP, got Linear; build one of those"):
+    for missing in ((), (X,)):
+        with pytest.raises(
+            ValueError, match=r"DeepGP is trained on minibatches of X and y, got none; call fit\(model, X, y\)"
+        ):
+            actgp.fit(model, *missing)
+    with pytest.raises(TypeError, match="model must be a GPR, SGPR, SVGP or DeepGP, got Linear; build one of those"):
         actgp.fit(torch.nn.Linear(2, 1), X, y)  # type: ignore[arg-type]
-    frozen = actgp.SVGP(actgp.ArcCosine(2), features(), GaussianLikelihood()).requires_grad_(False)
+    with pytest.raises(ValueError, match="a DataLoader gives X and y, got y again; leave it out"):
+        actgp.fit(model, DataLoader(TensorDataset(X, y)), y)
+    for bad, match in (
+        (X * torch.nan, "X must be finite"),
+        (X[:, :1], "X must have 2 columns, got 1"),
+        (X[:0], "one row"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            actgp.fit(model, bad, y[: len(bad)])
+    with pytest.raises(TypeError, match="X must have the precision of the model, float32, got float64"):
+        actgp.fit(model, X.double(), y)
+    with pytest.raises(ValueError, match="y must be finite"):
+        actgp.fit(model, X, y * torch.nan)
+    frozen = actgp.SVGP(actgp.ArcCosine(2), actgp.ActivatedFeatures(2, 5), GaussianLikelihood()).requires_grad_(False)
     with pytest.raises(
         ValueError, match="a model must have parameters to fit, got none that requires a gradient; free"
     ):
         actgp.fit(frozen, X, y)
-    with pytest.raises(ValueError, match="num_steps must be at least 1, got 0"):
-        actgp.fit(svgp, X, y, num_steps=0)
-    with pytest.raises(ValueError, match="learning_rate must be positive and finite, got -1.0"):
-        actgp.fit(svgp, X, y, learning_rate=-1.0)
-    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
-        actgp.fit(svgp, X, y, batch_size=0)
+    assert torch.equal(before, torch.nn.utils.parameters_to_vector(model.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"network_steps": -1}, "network_steps must be at least 0, got -1"),
+        ({"num_steps": -1}, "num_steps must be at least 0, got -1"),
+        ({"num_samples": 0}, "num_samples must be at least 1, got 0"),
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
+        ({"patience": 0}, "patience must be at least 1, got 0"),
+        ({"objective": "map"}, "objective must be one of .*, got 'map'"),
+        ({"kl_weight": 0.0}, "kl_weight must be positive and finite, got 0.0"),
+        ({"network_rate": float("nan")}, "network_rate must be positive and finite, got nan"),
+        ({"learning_rate": -1.0}, "learning_rate must be positive and finite, got -1.0"),
+        ({"natural_rate": 2.0}, "natural_rate must be at most 1, got 2.0; pass e.g. 0.1"),
+    ],
+)
+def test_bad_recipes_are_refused(options: dict[str, object], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        Recipe(**options)  # type: ignore[arg-type]

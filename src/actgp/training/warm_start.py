@@ -116,8 +116,8 @@ def gauss_newton(model: DeepGP, batches: Batches) -> Curvature:
         inputs = model.hidden_means(X)
         whitened = [layer.whiten(h) for layer, h in zip(layers, inputs, strict=True)]  # A: [M, B]
         for i, (A, beta) in enumerate(zip(whitened, _sensitivities(model, inputs[0]), strict=True)):
-            scaled = A.unsqueeze(0) * beta.T.sqrt().unsqueeze(1)  # [P, M, B]
-            curvature[i] += (scaled @ scaled.mT).double()
+            scaled = A.double().unsqueeze(0) * beta.double().T.sqrt().unsqueeze(1)  # [P, M, B]
+            curvature[i] += scaled @ scaled.mT  # in float64: entries may be large beside the I that makes it definite
     return curvature
 
 

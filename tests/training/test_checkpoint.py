@@ -1,0 +1,155 @@
+"""A run that is stopped and taken up again ends as if it had never stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+import actgp
+from actgp import Recipe
+
+RECIPE = Recipe(network_steps=12, num_steps=10, batch_size=16, patience=3)
+
+
+class StoppedError(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["actgp.training.fit"]
+    monkeypatch.setattr(module, "CHECKPOINT_SECONDS", 0.0)
+
+
+def data(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+    X = torch.randn(50, 2, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    return X, torch.sin(2 * X[:, 0])
+
+
+def model(dtype: torch.dtype = torch.float32) -> actgp.DeepGP:
+    g = torch.Generator().manual_seed(0)
+    dropout = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(0.1))  # draws from the global generator
+    with torch.no_grad():
+        dropout[0].weight.normal_(generator=g)
+        dropout[0].bias.zero_()
+    deep = actgp.deep_gp(2, 1, 2, 10, generator=g)
+    return actgp.DeepGP(deep.gp_layers, deep.likelihood, dropout).to(dtype)
+
+
+def train(
+    model: actgp.DeepGP, path: Path | None, stop: tuple[str, int] | None, loader: bool = False
+) -> actgp.FitResult:
+    def callback(step: actgp.Step) -> None:
+        if (step.stage, step.step) == stop:
+            raise StoppedError
+
+    X, y = data(next(model.parameters()).dtype)
+    g = torch.Generator().manual_seed(5)
+    torch.manual_seed(7)
+    source = (DataLoader(TensorDataset(X, y), batch_size=16, shuffle=True),) if loader else (X, y)
+    options = {"recipe": RECIPE, "checkpoint": path, "callback": callback, "generator": g, "progress": False}
+    return actgp.fit(model, *source, **options)  # type: ignore[arg-type]
+
+
+def numbers(model: actgp.DeepGP) -> torch.Tensor:
+    return torch.nn.utils.parameters_to_vector(model.parameters())
+
+
+@pytest.mark.parametrize("loader", [False, True], ids=["tensors", "loader"])
+@pytest.mark.parametrize("stop", [("network", 1), ("network", 7), ("network", 12), ("posterior", 1), ("posterior", 6)])
+def test_a_run_taken_up_again_ends_the_same(
+    stop: tuple[str, int], loader: bool, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    straight = model(dtype)
+    expected = train(straight, None, None, loader)
+    path = tmp_path / "run"
+    with pytest.raises(StoppedError):
+        train(model(dtype), path, stop, loader)
+    resumed = model(dtype)
+    torch.manual_seed(99)
+    result = train(resumed, path, None, loader)
+    assert torch.equal(numbers(resumed), numbers(straight))
+    assert result.objectives == expected.objectives
+    assert result.network_objectives == expected.network_objectives
+    assert result.stopped == expected.stopped
+    assert result.network is not None
+    assert expected.network is not None
+    X, _ = data(dtype)
+    assert torch.equal(result.network.eval()(X), expected.network.eval()(X))
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    first, again = model(), model()
+    expected = train(first, path, None)
+    result = train(again, path, ("network", 1))  # would stop at its first step
+    assert torch.equal(numbers(first), numbers(again))
+    assert result.objectives == expected.objectives
+    assert result.seconds >= expected.seconds > 0
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    train(model(), path, None)
+    X, y = data()
+    fresh = model()
+    before = numbers(fresh)
+    g = torch.Generator().manual_seed(5)
+    for arguments, what in (
+        ((fresh, X + 1, y, RECIPE), "data"),
+        ((fresh, X, y, Recipe(network_steps=3, batch_size=16)), "recipe"),
+        ((actgp.deep_gp(2, 1, 2, 11), X, y, RECIPE), "model"),
+    ):
+        with pytest.raises(ValueError, match=f"must belong to this run, got .* of a run with another {what}; use the"):
+            actgp.fit(*arguments, checkpoint=path, generator=g, progress=False)
+    assert torch.equal(numbers(fresh), before)
+    model_file = tmp_path / "model"
+    actgp.deep_gp(2, 1, 2, 4).save(model_file)
+    with pytest.raises(ValueError, match="must hold a file of kind 'checkpoint', got 'model'"):
+        actgp.fit(fresh, X, y, RECIPE, checkpoint=model_file, progress=False)
+    damaged = path.read_bytes()
+    path.write_bytes(damaged[: len(damaged) // 2])
+    with pytest.raises(ValueError, match="must"):
+        actgp.fit(fresh, X, y, RECIPE, checkpoint=path, progress=False)
+    assert torch.equal(numbers(fresh), before)
+
+
+SCRIPT = """
+import sys, time
+sys.path.insert(0, {here!r})
+import torch
+torch.set_num_threads(1)
+import test_checkpoint as t
+sys.modules["actgp.training.fit"].CHECKPOINT_SECONDS = 0.0
+def slowly(step):
+    print(step.stage, step.step, flush=True)
+    time.sleep(0.05)
+X, y = t.data()
+model = t.model()
+torch.manual_seed(7)
+t.actgp.fit(model, X, y, t.RECIPE, checkpoint={path!r}, callback=slowly,
+            generator=torch.Generator().manual_seed(5), progress=False)
+"""
+
+
+def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
+    straight = model()
+    train(straight, None, None)
+    path = tmp_path / "run"
+    script = SCRIPT.format(here=str(Path(__file__).parent), path=str(path))
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("posterior 4"):
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    process.wait()
+    process.stdout.close()
+    resumed = model()
+    train(resumed, path, None)
+    assert torch.equal(numbers(resumed), numbers(straight))

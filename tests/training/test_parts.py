@@ -1,0 +1,145 @@
+"""Objectives, schedule and minibatches."""
+
+import pytest
+import torch
+from gpytorch.likelihoods import BernoulliLikelihood
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+import actgp
+from actgp import Recipe
+from actgp.training.data import Batches, LoaderBatches, TensorBatches
+from actgp.training.objectives import network_objective, posterior_objective
+from actgp.training.schedule import CUT, CUTS, DECAY, Schedule
+
+
+def model(generator: torch.Generator) -> actgp.DeepGP:
+    deep = actgp.deep_gp(2, 1, 2, 8, generator=generator).double()
+    with torch.no_grad():
+        for layer in deep.gp_layers:
+            layer.q.mean.normal_(generator=generator)
+    return deep
+
+
+def data(generator: torch.Generator, N: int = 10) -> tuple[torch.Tensor, torch.Tensor]:
+    X = torch.randn(N, 2, dtype=torch.float64, generator=generator)
+    return X, torch.sin(X[:, :1])
+
+
+def test_the_elbo_is_the_models_own_for_each_row(generator: torch.Generator) -> None:
+    deep, (X, y) = model(generator), data(generator)
+    recipe = Recipe(objective="elbo", kl_weight=1.0, num_samples=3)
+    loss, objective = posterior_objective(deep, X, y, 50, recipe, torch.Generator().manual_seed(1))
+    elbo = deep.elbo(X, y, 50, 3, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(objective * 50, elbo)
+    torch.testing.assert_close(-loss, elbo)
+
+
+def test_the_predictive_objective_is_the_score_of_predictions(generator: torch.Generator) -> None:
+    deep, (X, y) = model(generator), data(generator)
+    recipe = Recipe(objective="predictive", kl_weight=0.3, num_samples=5)
+    _, objective = posterior_objective(deep, X, y, 50, recipe, torch.Generator().manual_seed(1))
+    prediction = deep.predict(X, 5, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(objective, prediction.log_prob(y).mean() - 0.3 / 50 * deep.kl().detach())
+
+
+def test_the_network_is_scored_with_its_error_as_noise(generator: torch.Generator) -> None:
+    deep, (X, y) = model(generator), data(generator)
+    loss, objective = network_objective(deep, X, y)
+    error = (deep.mean(X) - y[:, 0]).square().mean()
+    torch.testing.assert_close(loss, error)
+    normal = torch.distributions.Normal(deep.mean(X), error.sqrt())
+    torch.testing.assert_close(objective, normal.log_prob(y[:, 0]).mean().detach())
+
+
+def test_other_networks_are_scored_by_their_likelihood(generator: torch.Generator) -> None:
+    deep, (X, y) = model(generator), data(generator)
+    deep.likelihood = BernoulliLikelihood()
+    loss, objective = network_objective(deep, X, (y > 0).double())
+    p = torch.special.ndtr(deep.mean(X))
+    torch.testing.assert_close(objective, torch.where(y[:, 0] > 0, p, 1 - p).log().mean().detach())
+    torch.testing.assert_close(loss, -objective)
+
+
+def test_rates_fall_at_the_end_and_on_a_plateau() -> None:
+    schedule = Schedule(num_steps=100, patience=6)
+    assert schedule.factor(0) == 1.0
+    assert schedule.factor(int(100 * (1 - DECAY / 2))) == pytest.approx(0.5)
+    assert schedule.factor(99) == pytest.approx(1 / 30)
+    for step in range(40):  # rising: no cut
+        schedule.record(float(step))
+    assert schedule.cuts == 0
+    for _ in range(8):
+        schedule.record(0.0)
+    assert schedule.cuts == 1
+    assert schedule.factor(0) == CUT
+    assert not schedule.converged
+    for _ in range(6 * CUTS):
+        schedule.record(0.0)
+    assert schedule.converged
+
+
+def sources(generator: torch.Generator) -> dict[str, Batches]:
+    X, y = data(generator, N=23)
+    loader = DataLoader(TensorDataset(X, y), batch_size=5, shuffle=True, generator=torch.Generator().manual_seed(2))
+    shared = DataLoader(TensorDataset(X, y), batch_size=5, shuffle=True)
+    deep = model(generator)
+    return {
+        "tensors": TensorBatches(X, y, 5, torch.Generator().manual_seed(2)),
+        "loader": LoaderBatches(loader, deep, torch.device("cpu")),
+        "loader without a generator": LoaderBatches(shared, deep, torch.device("cpu")),
+    }
+
+
+@pytest.mark.parametrize("kind", ["tensors", "loader", "loader without a generator"])
+def test_a_pass_has_every_row_once_and_can_be_taken_up_again(kind: str, generator: torch.Generator) -> None:
+    torch.manual_seed(0)
+    batches = sources(generator)[kind]
+    assert batches.num_data == 23
+    seen = torch.cat([batches.next()[0] for _ in range(5)])
+    every = torch.cat([X for X, _ in batches.all()])
+    assert torch.equal(seen.sort(0).values, every.sort(0).values)
+    for _ in range(3):
+        batches.next()
+    state = batches.state()
+    ahead = [batches.next() for _ in range(7)]
+    another = sources(torch.Generator().manual_seed(0))[kind]
+    another.restore(state)
+    for (X, y), (X_again, y_again) in zip(ahead[:2], (another.next() for _ in range(2)), strict=True):
+        assert torch.equal(X, X_again)
+        assert torch.equal(y, y_again)
+    assert another.fingerprint() == batches.fingerprint()
+
+
+def test_a_look_at_all_rows_does_not_change_the_order(generator: torch.Generator) -> None:
+    for kind in ("tensors", "loader"):
+        looked, plain = (sources(torch.Generator().manual_seed(0))[kind] for _ in range(2))
+        list(looked.all())
+        for _ in range(8):
+            assert torch.equal(looked.next()[0], plain.next()[0])
+
+
+def test_fingerprints_tell_data_apart(generator: torch.Generator) -> None:
+    X, y = data(generator)
+    g = torch.Generator()
+    prints = {
+        TensorBatches(a, b, 5, g).fingerprint() for a, b in ((X, y), (X + 1e-12, y), (X, y + 1e-12), (X[:5], y[:5]))
+    }
+    assert len(prints) == 4
+
+
+class Endless(IterableDataset):  # type: ignore[type-arg]
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        yield torch.zeros(2), torch.zeros(1)
+
+
+def test_bad_loaders_are_refused(generator: torch.Generator) -> None:
+    deep, (X, y) = model(generator), data(generator)
+    cpu = torch.device("cpu")
+    with pytest.raises(TypeError, match="a DataLoader must have a data set of known length, got an iterable one; use"):
+        LoaderBatches(DataLoader(Endless()), deep, cpu)
+    with pytest.raises(ValueError, match="must give at least one batch, got 10 rows in 0 batches; pass some data"):
+        LoaderBatches(DataLoader(TensorDataset(X, y), batch_size=20, drop_last=True), deep, cpu)
+    with pytest.raises(TypeError, match=r"must give pairs of tensors \(X, y\), got list; use e.g. TensorDataset"):
+        LoaderBatches(DataLoader(TensorDataset(X)), deep, cpu).next()
+    with pytest.raises(ValueError, match="X must be finite"):
+        LoaderBatches(DataLoader(TensorDataset(X * torch.nan, y)), deep, cpu).next()
