@@ -55,7 +55,7 @@ def test_the_network_of_stage_one_is_returned() -> None:
         if step.stage == "network":
             seen["mean"] = model.mean(X).detach()
 
-    result = train(model, callback=watch)
+    result = train(model, Recipe(network_steps=4, num_steps=3, validation=0.0), callback=watch)
     assert result.network is not None
     torch.testing.assert_close(result.network(X), seen["mean"])
     assert not torch.allclose(model.mean(X), seen["mean"])
@@ -103,8 +103,10 @@ def test_the_global_generator_is_the_default_source() -> None:
 
 def test_one_layer_gets_the_bound_and_several_the_predictive_objective() -> None:
     one, two = Recipe.suited_to(deep(num_layers=1)), Recipe.suited_to(deep())
-    assert (one.objective, one.kl_weight) == ("elbo", 1.0)
+    assert (one.objective, one.kl_weights) == ("elbo", (1.0,))
     assert two.objective == "predictive"
+    assert len(two.kl_weights) > 1
+    assert Recipe(kl_weight=0.2).kl_weights == (0.2,)
 
 
 def test_a_loader_serves_as_well_as_tensors() -> None:
@@ -135,6 +137,20 @@ def test_a_plateau_ends_a_stage() -> None:
     )
     assert result.stopped == "converged"
     assert len(result.objectives) < 200
+
+
+def test_a_stage_ends_with_what_predicted_held_out_rows_best() -> None:
+    X = torch.randn(80, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = torch.randn(80, dtype=torch.float64, generator=torch.Generator().manual_seed(1))  # nothing to learn
+    outcomes = {}
+    for validation in (0.0, 0.25):
+        model, g = deep(num_inducing=40), torch.Generator().manual_seed(0)
+        recipe = Recipe(network_steps=400, num_steps=0, validation=validation, patience=50)
+        result = actgp.fit(model, X, y, recipe, generator=g, progress=False)
+        outcomes[validation] = (model.mean(X).detach() - y).square().mean().item(), len(result.network_objectives)
+    assert outcomes[0.0][0] < 0.4  # learnt by heart
+    assert outcomes[0.25][0] > 0.6
+    assert outcomes[0.25][1] < outcomes[0.0][1]
 
 
 def test_what_is_frozen_stays() -> None:
@@ -260,6 +276,7 @@ def test_wrong_calls_are_refused_before_anything_changes() -> None:
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"patience": 0}, "patience must be at least 1, got 0"),
         ({"objective": "map"}, "objective must be one of .*, got 'map'"),
+        ({"validation": 1.0}, "validation must be at least 0 and less than 1, got 1.0; pass e.g. 0.1"),
         ({"kl_weight": 0.0}, "kl_weight must be positive and finite, got 0.0"),
         ({"network_rate": float("nan")}, "network_rate must be positive and finite, got nan"),
         ({"learning_rate": -1.0}, "learning_rate must be positive and finite, got -1.0"),

@@ -28,7 +28,7 @@ def data(generator: torch.Generator, N: int = 10) -> tuple[torch.Tensor, torch.T
 def test_the_elbo_is_the_models_own_for_each_row(generator: torch.Generator) -> None:
     deep, (X, y) = model(generator), data(generator)
     recipe = Recipe(objective="elbo", kl_weight=1.0, num_samples=3)
-    loss, objective = posterior_objective(deep, X, y, 50, recipe, torch.Generator().manual_seed(1))
+    loss, objective = posterior_objective(deep, X, y, 50, recipe, recipe.kl_weight, torch.Generator().manual_seed(1))
     elbo = deep.elbo(X, y, 50, 3, generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(objective * 50, elbo)
     torch.testing.assert_close(-loss, elbo)
@@ -37,7 +37,7 @@ def test_the_elbo_is_the_models_own_for_each_row(generator: torch.Generator) -> 
 def test_the_predictive_objective_is_the_score_of_predictions(generator: torch.Generator) -> None:
     deep, (X, y) = model(generator), data(generator)
     recipe = Recipe(objective="predictive", kl_weight=0.3, num_samples=5)
-    _, objective = posterior_objective(deep, X, y, 50, recipe, torch.Generator().manual_seed(1))
+    _, objective = posterior_objective(deep, X, y, 50, recipe, recipe.kl_weight, torch.Generator().manual_seed(1))
     prediction = deep.predict(X, 5, generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(objective, prediction.log_prob(y).mean() - 0.3 / 50 * deep.kl().detach())
 

@@ -32,32 +32,42 @@ Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to
 
 @app.command()
 def demo(output: Output = Path("demo")) -> None:
-    """Fit single-layer models to generated and bundled data; print scores, write pictures."""
-    regression = Table(title="Regression, held-out data, standardised units", title_justify="left")
-    for name in ("data", "model"):
-        regression.add_column(name)
-    for name in ("RMSE", "NLPD", "95 % coverage"):
-        regression.add_column(name, justify="right")
+    """Train networks and their deep GPs on generated and bundled data; print scores, write pictures and a page."""
+    output.mkdir(parents=True, exist_ok=True)
+    regression = _table("Regression, held-out data, standardised units", "data", "RMSE", "NLPD", "95 % coverage")
+    regressions = []
     for score in demonstration.regression.scores():
-        console.print(f"[dim]fitted {score.model} to {score.data}[/dim]")
-        values = (f"{score.rmse:.3f}", f"{score.nlpd:.3f}", f"{score.coverage:.0%}")
-        regression.add_row(score.data, score.model, *values)
-
-    classification = Table(title="Classification, held-out data", title_justify="left")
-    for name in ("data", "model"):
-        classification.add_column(name)
-    for name in ("accuracy", "log-likelihood"):
-        classification.add_column(name, justify="right")
+        console.print(f"[dim]{score.data}: trained the {score.model}[/dim]")
+        regression.add_row(score.data, score.model, f"{score.rmse:.3f}", f"{score.nlpd:.3f}", f"{score.coverage:.0%}")
+        regressions.append(score)
+    classification = _table("Bananas, held-out data", "layers", "accuracy", "log-likelihood")
+    classifications = []
     for result in demonstration.classification.scores():
-        console.print(f"[dim]fitted {result.model} to {result.data}[/dim]")
-        classification.add_row(result.data, result.model, f"{result.accuracy:.1%}", f"{result.log_likelihood:.3f}")
-
-    pictures = [demonstration.two_readings(output), demonstration.probabilities(output)]
+        console.print(f"[dim]bananas, layers: {result.depth}: trained the {result.model}[/dim]")
+        classification.add_row(
+            str(result.depth), result.model, f"{result.accuracy:.1%}", f"{result.log_likelihood:.3f}"
+        )
+        classifications.append(result)
+    pictures = {
+        demonstration.probabilities(output, classifications): "Probabilities far from the data: the network is sure "
+        "of itself everywhere, the deep Gaussian process only where it has seen data.",
+        demonstration.two_readings(output): "One model read in two ways.",
+    }
     console.print()
     console.print(regression)
     console.print(classification)
-    console.print("[dim]waves and moons are generated; diabetes and breast cancer come with scikit-learn[/dim]")
-    _report(pictures)
+    console.print("[dim]friedman and the bananas are generated; diabetes comes with scikit-learn[/dim]")
+    page = demonstration.write_page(output / "index.html", regressions, classifications, pictures)
+    _report([*pictures, page])
+
+
+def _table(title: str, first: str, *numbers: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for name in (first, "model"):
+        table.add_column(name)
+    for name in numbers:
+        table.add_column(name, justify="right")
+    return table
 
 
 @app.command()

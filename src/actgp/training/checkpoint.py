@@ -10,11 +10,16 @@ from torch import Tensor, nn
 
 from actgp import files
 from actgp.models import DeepGP
-from actgp.training.data import Batches
+from actgp.training.data import Batch, Batches
 from actgp.training.loop import Stage
 from actgp.training.recipe import Recipe
 
 KIND = "checkpoint"
+
+
+def saved_seeds(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """The seeds of a run that was saved, which its data were ordered and split by."""
+    return tuple(files.read(path, KIND).document["seeds"])
 
 
 @dataclass
@@ -25,21 +30,27 @@ class Run:
         model: The model.
         recipe: How it is trained.
         batches: Its data.
+        held_out: Rows that it is judged by.
         generator: Draws the paths through hidden layers.
         stages: The two stages.
         current: Which of them is under way; their number when the run is complete.
         network: The network at the end of stage 1.
         seconds: How long the run took until the last checkpoint.
+        kl_weight: What was chosen for stage 2.
+        seeds: Of all that is random in the run.
     """
 
     model: DeepGP
     recipe: Recipe
     batches: Batches
+    held_out: Batch | None
     generator: torch.Generator
-    stages: tuple[Stage, ...]
+    stages: tuple[Stage, ...] = ()
     current: int = 0
     network: nn.Module | None = None
     seconds: float = 0.0
+    kl_weight: float = 1.0
+    seeds: tuple[int, ...] = ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a checkpoint, or leaves the one that is there."""
@@ -48,8 +59,13 @@ class Run:
             "data": self.batches.fingerprint(),
             "current": self.current,
             "seconds": self.seconds,
+            "kl_weight": self.kl_weight,
+            "seeds": list(self.seeds),
             "has_network": self.network is not None,
-            "stages": [{"skipped": stage.skipped, "stopped": stage.stopped} for stage in self.stages],
+            "stages": [
+                {"skipped": stage.skipped, "stopped": stage.stopped, "best_step": stage.best_step}
+                for stage in self.stages
+            ],
         }
         tensors = {
             "random.generator": self.generator.get_state(),
@@ -71,8 +87,9 @@ class Run:
             self.network = self.model.network()
             self.network.load_state_dict(_under("network", tensors))
         self.current, self.seconds = document["current"], document["seconds"]
+        self.kl_weight = document["kl_weight"]
         for i, (stage, said) in enumerate(zip(self.stages, document["stages"], strict=True)):
-            stage.skipped, stage.stopped = said["skipped"], said["stopped"]
+            stage.skipped, stage.stopped, stage.best_step = said["skipped"], said["stopped"], said["best_step"]
             _restore_stage(stage, _under(f"stage{i}", tensors))
         self.batches.restore(_under("batches", tensors))
         self.generator.set_state(tensors["random.generator"])
@@ -99,6 +116,8 @@ def _stage_tensors(stage: Stage) -> dict[str, Tensor]:
         "objectives": torch.tensor(stage.objectives, dtype=torch.float64),
         "window": torch.tensor(schedule.window, dtype=torch.float64),
         "schedule": torch.tensor([schedule.best, schedule.waited, schedule.cuts], dtype=torch.float64),
+        "best_score": torch.tensor(stage.best_score, dtype=torch.float64),
+        **_named("best", stage.best),
     }
     for i, optimiser in enumerate(stage.optimisers):
         for index, values in optimiser.state_dict()["state"].items():
@@ -109,6 +128,7 @@ def _stage_tensors(stage: Stage) -> dict[str, Tensor]:
 def _restore_stage(stage: Stage, tensors: dict[str, Tensor]) -> None:
     stage.objectives = tensors["objectives"].tolist()
     stage.schedule.window = tensors["window"].tolist()
+    stage.best_score, stage.best = tensors["best_score"].item(), _under("best", tensors)
     best, waited, cuts = tensors["schedule"].tolist()
     stage.schedule.best, stage.schedule.waited, stage.schedule.cuts = best, int(waited), int(cuts)
     for i, optimiser in enumerate(stage.optimisers):

@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader
 
 from actgp.likelihoods import targets
 from actgp.models import GPR, SGPR, DeepGP
-from actgp.training.checkpoint import Run
-from actgp.training.data import Batches, LoaderBatches, TensorBatches
+from actgp.training.checkpoint import Run, saved_seeds
+from actgp.training.data import Batch, Batches, LoaderBatches, TensorBatches
 from actgp.training.exact import fit_exactly
 from actgp.training.loop import Callback
 from actgp.training.progress import progress_bar
@@ -21,6 +21,8 @@ from actgp.training.stages import draw_means, network_stage, posterior_stage
 from actgp.training.warm_start import warm_start
 
 EXACT_STEPS = 200
+FEWEST_TO_SPLIT = 50  # rows, below which none are held out
+MOST_HELD_OUT = 1_000
 CHECKPOINT_SECONDS = 10.0
 
 
@@ -72,14 +74,20 @@ def fit(
         raise TypeError(f"model must be a GPR, SGPR, SVGP or DeepGP, got {type(model).__name__}; build one of those")
     _has_parameters(model)
     recipe = Recipe.suited_to(model) if recipe is None else recipe
-    seeds = torch.randint(2**62, (3,), generator=generator).tolist()
+    if checkpoint is not None and Path(checkpoint).exists():
+        seeds = saved_seeds(checkpoint)
+    else:
+        seeds = tuple(torch.randint(2**62, (3,), generator=generator).tolist())
     device = next(model.parameters()).device if device is None else torch.device(device)
     orders, weights = (torch.Generator().manual_seed(seed) for seed in seeds[:2])
-    batches = _batches(model, X, y, recipe, device, orders)
+    batches, held_out = _batches(model, X, y, recipe, device, orders)
     model.to(device)
     paths = torch.Generator(device).manual_seed(seeds[2])
-    stages = (network_stage(model, recipe), posterior_stage(model, recipe, batches.num_data, paths))
-    run = Run(model, recipe, batches, paths, stages)
+    run = Run(model, recipe, batches, held_out, paths, seeds=seeds)
+    run.stages = (
+        network_stage(model, recipe, held_out),
+        posterior_stage(model, recipe, batches.num_data, paths, lambda: run.kl_weight, held_out),
+    )
     return _fit_in_stages(run, weights, checkpoint, callback, progress)
 
 
@@ -114,7 +122,7 @@ def _fit_in_stages(
                 _prepare(run, weights)
             title = f"fit {type(model).__name__}: {stage.name}"
             with progress_bar(title, stage.schedule.num_steps, show=progress) as report:
-                stage.run(model, run.batches, report, callback, save_sometimes)
+                stage.run(run.batches, report, callback, save_sometimes)
             if stage.name == "network" and recipe.network_steps > 0:
                 run.network = model.network()
             run.current += 1
@@ -130,6 +138,7 @@ def _fit_in_stages(
         run.seconds,
         run.network,
         tuple(network.objectives),
+        run.kl_weight,
     )
 
 
@@ -139,7 +148,7 @@ def _prepare(run: Run, weights: torch.Generator) -> None:
         draw_means(run.model, run.batches, weights)
     if run.current == 1 and run.recipe.num_steps > 0:
         run.model.eval()
-        warm_start(run.model, run.batches, run.recipe)
+        run.kl_weight = warm_start(run.model, run.batches, run.recipe, run.held_out)
         run.model.train()
 
 
@@ -150,18 +159,24 @@ def _batches(
     recipe: Recipe,
     device: torch.device,
     generator: torch.Generator,
-) -> Batches:
+) -> tuple[Batches, Batch | None]:
+    """Minibatches to train on, and rows that are held out."""
     if isinstance(X, DataLoader):
         if y is not None:
             raise ValueError("a DataLoader gives X and y, got y again; leave it out")
-        return LoaderBatches(X, model, device)
+        return LoaderBatches(X, model, device), None
     if X is None or y is None:
         raise ValueError(
             f"{type(model).__name__} is trained on minibatches of X and y, got none; call fit(model, X, y)"
         )
     model.check_inputs(X)
     y = targets(model.likelihood, y, len(X), model.num_outputs, X.dtype)
-    return TensorBatches(X.to(device), y.to(device), recipe.batch_size, generator)
+    X, y = X.to(device), y.to(device)
+    num_held_out = min(int(recipe.validation * len(X)), MOST_HELD_OUT) if len(X) >= FEWEST_TO_SPLIT else 0
+    if num_held_out == 0:
+        return TensorBatches(X, y, recipe.batch_size, generator), None
+    rows, held = torch.randperm(len(X), generator=generator).to(device).tensor_split([len(X) - num_held_out])
+    return TensorBatches(X[rows], y[rows], recipe.batch_size, generator), (X[held], y[held])
 
 
 def _has_parameters(model: torch.nn.Module) -> None:

@@ -14,6 +14,8 @@ from actgp.training.recipe import Stopped
 from actgp.training.schedule import Schedule
 
 PATIENCE_FOR_NONFINITE = 20
+JUDGE_EVERY = 25  # steps between judgements by held-out rows
+HOPE = 2  # patiences without a better judgement after which a stage ends
 WARM_UP = 50  # steps in which rates rise, while Adam has no estimate of its moments yet
 
 
@@ -44,32 +46,45 @@ class Stage:
 
     Attributes:
         name: "network" or "posterior".
+        model: What is trained.
         evaluate: The loss and the objective of a minibatch.
         optimisers: Step together; each group of parameters keeps its first rate as `initial_lr`.
         schedule: The factor of all rates.
+        monitor: How well held-out rows are predicted, the higher the better; None where there are none.
         objectives: The objective at each step so far.
         skipped: Steps that were skipped because something in them was not finite.
         stopped: Why the stage ended; None while it goes on.
+        best_score: The highest that the monitor has seen.
+        best_step: After which step.
+        best: The parameters then.
     """
 
     name: str
+    model: nn.Module
     evaluate: Callable[[Tensor, Tensor], Evaluation]
     optimisers: list[torch.optim.Optimizer]
     schedule: Schedule
+    monitor: Callable[[], float] | None = None
     objectives: list[float] = field(default_factory=list)
     skipped: int = 0
     stopped: Stopped | None = None
+    best_score: float = -float("inf")
+    best_step: int = 0
+    best: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for group in self._groups():
             group.setdefault("initial_lr", group["lr"])
 
-    def run(
-        self, model: nn.Module, batches: Batches, report: Report, callback: Callback | None, after: Callable[[], None]
-    ) -> None:
-        """Steps until the stage has stopped; `after` is called when a step is complete."""
+    def run(self, batches: Batches, report: Report, callback: Callback | None, after: Callable[[], None]) -> None:
+        """Steps until the stage has stopped; `after` is called when a step is complete.
+
+        With a monitor the stage begins with its judgement, so that it never ends worse than it began.
+        """
         if self.schedule.num_steps == 0:
             self.stopped = "steps"
+        elif not self.objectives:
+            self._judge()
         skipped_in_a_row = 0
         while self.stopped is None:
             factor = self._set_rates()
@@ -81,14 +96,36 @@ class Stage:
                     "standardise X and y, or lower the learning rates"
                 )
             report(objective, factor)
-            info = Step(self.name, len(self.objectives), objective, factor, model)
-            if callback is not None and callback(info):
-                self.stopped = "callback"
-            elif self.schedule.converged:
-                self.stopped = "converged"
-            elif len(self.objectives) >= self.schedule.num_steps:
-                self.stopped = "steps"
+            info = Step(self.name, len(self.objectives), objective, factor, self.model)
+            asked = callback is not None and bool(callback(info))
+            self._decide(asked)
             after()
+
+    def _decide(self, asked: bool) -> None:
+        """Whether the stage ends after this step; if it does, with the best parameters."""
+        step, hopeless = len(self.objectives), False
+        if self.monitor is not None and (step % JUDGE_EVERY == 0 or step == self.schedule.num_steps):
+            self._judge()
+            hopeless = step - self.best_step > HOPE * self.schedule.patience
+        if asked:
+            self.stopped = "callback"
+        elif self.schedule.converged or hopeless:
+            self.stopped = "converged"
+        elif step >= self.schedule.num_steps:
+            self.stopped = "steps"
+        if self.stopped is not None and self.best:
+            self.model.load_state_dict(self.best)
+            self.best = {}
+
+    def _judge(self) -> None:
+        if self.monitor is None:
+            return
+        self.model.eval()
+        score = self.monitor()
+        self.model.train()
+        if score > self.best_score:
+            self.best_score, self.best_step = score, len(self.objectives)
+            self.best = {name: values.detach().clone() for name, values in self.model.state_dict().items()}
 
     def _set_rates(self) -> float:
         step = len(self.objectives)

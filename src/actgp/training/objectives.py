@@ -17,6 +17,8 @@ from actgp.likelihoods import conditional_log_prob, expected_log_prob, log_margi
 from actgp.models import DeepGP
 from actgp.training.recipe import Recipe
 
+SCORE_SAMPLES = 10
+
 
 class Evaluation(NamedTuple):
     """A loss to descend, and the objective to report."""
@@ -41,7 +43,13 @@ def network_objective(model: DeepGP, X: Tensor, y: Tensor) -> Evaluation:
 
 
 def posterior_objective(
-    model: DeepGP, X: Tensor, y: Tensor, num_data: int, recipe: Recipe, generator: torch.Generator | None
+    model: DeepGP,
+    X: Tensor,
+    y: Tensor,
+    num_data: int,
+    recipe: Recipe,
+    kl_weight: float,
+    generator: torch.Generator | None,
 ) -> Evaluation:
     """The ELBO or the predictive objective, with a weighted KL."""
     mean, variance = model.paths(X, recipe.num_samples, generator=generator)  # [S, B, P]
@@ -50,5 +58,18 @@ def posterior_objective(
     else:
         paths = log_marginal(model.likelihood, y, mean, variance, generator=generator)  # [S, B]
         fit = paths.logsumexp(0) - log(len(paths))
-    objective = fit.mean() - recipe.kl_weight / num_data * model.kl()
+    objective = fit.mean() - kl_weight / num_data * model.kl()
     return Evaluation(-objective * num_data, objective.detach())
+
+
+@torch.no_grad()
+def network_score(model: DeepGP, X: Tensor, y: Tensor) -> float:
+    """How well the network predicts rows that it is not trained on: the higher the better."""
+    loss, _ = network_objective(model, X, y)
+    return -loss.item()
+
+
+@torch.no_grad()
+def posterior_score(model: DeepGP, X: Tensor, y: Tensor) -> float:
+    """The mean log density of rows that the posterior is not trained on, always along the same paths."""
+    return model.predict(X, SCORE_SAMPLES).log_prob(y).mean().item()

@@ -9,6 +9,7 @@ from actgp import checks
 from actgp.models import DeepGP
 
 ObjectiveName = Literal["elbo", "predictive"]
+KL_WEIGHTS = (1.0, 0.3, 0.1, 0.03)
 Stopped = Literal["converged", "steps", "stalled", "callback"]
 
 
@@ -21,7 +22,10 @@ class Recipe:
         num_steps: Steps of stage 2, in which the posterior is trained; 0 leaves it out.
         objective: Of stage 2: "elbo", the evidence lower bound; or "predictive", the log density of the mixture over
             sampled paths that predictions are made of, which is no bound, but the score that predictions are judged by.
-        kl_weight: The weight of KL(q ‖ p) in it. Below one, the data count for more than they are.
+        kl_weight: The weight of KL(q ‖ p) in it. Below one, the data count for more than they are. None, for the
+            predictive objective, chooses the one that predicts held-out rows best.
+        validation: The part of the rows that is held out, if data are tensors of at least 50 rows: stages end with the
+            parameters that predicted them best. 0 holds out none.
         num_samples: S, the paths sampled through the hidden layers in each step.
         network_rate: Adam's learning rate in stage 1.
         learning_rate: Adam's in stage 2, for everything but q(u).
@@ -33,7 +37,8 @@ class Recipe:
     network_steps: int = 2_000
     num_steps: int = 1_000
     objective: ObjectiveName = "predictive"
-    kl_weight: float = 0.1
+    kl_weight: float | None = None
+    validation: float = 0.1
     num_samples: int = 2
     network_rate: float = 0.01
     learning_rate: float = 0.003
@@ -46,8 +51,12 @@ class Recipe:
             checks.integer(getattr(self, name), name, minimum=minimum)
         checks.integer(self.patience, "patience", minimum=1)
         checks.choice(self.objective, "objective", ("elbo", "predictive"))
-        for name in ("kl_weight", "network_rate", "learning_rate", "natural_rate"):
+        for name in ("network_rate", "learning_rate", "natural_rate"):
             checks.positive(getattr(self, name), name)
+        if self.kl_weight is not None:
+            checks.positive(self.kl_weight, "kl_weight")
+        if not 0.0 <= self.validation < 1.0:
+            raise ValueError(f"validation must be at least 0 and less than 1, got {self.validation}; pass e.g. 0.1")
         if self.natural_rate > 1:
             raise ValueError(f"natural_rate must be at most 1, got {self.natural_rate}; pass e.g. 0.1")
 
@@ -55,8 +64,15 @@ class Recipe:
     def suited_to(model: DeepGP) -> "Recipe":
         """The default: the ELBO for one layer, where it is tight; the predictive objective for several."""
         if len(model.gp_layers) == 1:
-            return Recipe(objective="elbo", kl_weight=1.0, num_samples=1)
+            return Recipe(objective="elbo", num_samples=1)
         return Recipe()
+
+    @property
+    def kl_weights(self) -> tuple[float, ...]:
+        """The weights to choose from."""
+        if self.kl_weight is not None:
+            return (self.kl_weight,)
+        return (1.0,) if self.objective == "elbo" else KL_WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -71,6 +87,7 @@ class FitResult:
         skipped: How many minibatch steps were skipped because their objective or gradient was not finite.
         seconds: How long it took, over all the runs that it took.
         network: The network at the end of stage 1, a plain module; None where there was no stage 1.
+        kl_weight: What the KL was weighted by in stage 2.
         network_objectives: The log-likelihood of the network at each step of stage 1, for each row of the data.
     """
 
@@ -80,3 +97,4 @@ class FitResult:
     seconds: float
     network: nn.Module | None = None
     network_objectives: tuple[float, ...] = ()
+    kl_weight: float = 1.0

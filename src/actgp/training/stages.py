@@ -5,22 +5,30 @@ Adam sees well-scaled directions, and ‖m‖² is the norm that the KL will cha
 everything, q(u) by natural gradients.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from actgp.layers import mean_of
 from actgp.models import DeepGP
-from actgp.training.data import Batches
+from actgp.training.data import Batch, Batches
 from actgp.training.loop import Stage
 from actgp.training.natural import NaturalGradient
-from actgp.training.objectives import Evaluation, network_objective, posterior_objective
+from actgp.training.objectives import (
+    Evaluation,
+    network_objective,
+    network_score,
+    posterior_objective,
+    posterior_score,
+)
 from actgp.training.recipe import Recipe
 from actgp.training.schedule import Schedule
 
 SKIP_SPREAD = 0.3  # of what a layer adds to its skip connection at first, relative to its inputs
 
 
-def network_stage(model: DeepGP, recipe: Recipe) -> Stage:
+def network_stage(model: DeepGP, recipe: Recipe, held_out: Batch | None) -> Stage:
     """Everything but S, by Adam."""
     untouched = {id(layer.q.raw_scale_tril) for layer in model.gp_layers}
     adam = torch.optim.Adam(_trainable(model, untouched), lr=recipe.network_rate, fused=True)
@@ -28,10 +36,18 @@ def network_stage(model: DeepGP, recipe: Recipe) -> Stage:
     def evaluate(X: Tensor, y: Tensor) -> Evaluation:
         return network_objective(model, X, y)
 
-    return Stage("network", evaluate, [adam], Schedule(recipe.network_steps, recipe.patience))
+    monitor = None if held_out is None else lambda: network_score(model, *held_out)
+    return Stage("network", model, evaluate, [adam], Schedule(recipe.network_steps, recipe.patience), monitor)
 
 
-def posterior_stage(model: DeepGP, recipe: Recipe, num_data: int, generator: torch.Generator) -> Stage:
+def posterior_stage(
+    model: DeepGP,
+    recipe: Recipe,
+    num_data: int,
+    generator: torch.Generator,
+    kl_weight: Callable[[], float],
+    held_out: Batch | None,
+) -> Stage:
     """q(u) by natural gradients, the rest by Adam."""
     free = [layer.q for layer in model.gp_layers if all(p.requires_grad for p in layer.q.parameters())]
     natural = {id(p) for q in free for p in q.parameters()}
@@ -42,9 +58,10 @@ def posterior_stage(model: DeepGP, recipe: Recipe, num_data: int, generator: tor
         optimisers.append(torch.optim.Adam(rest, lr=recipe.learning_rate, fused=True))
 
     def evaluate(X: Tensor, y: Tensor) -> Evaluation:
-        return posterior_objective(model, X, y, num_data, recipe, generator)
+        return posterior_objective(model, X, y, num_data, recipe, kl_weight(), generator)
 
-    return Stage("posterior", evaluate, optimisers, Schedule(recipe.num_steps, recipe.patience))
+    monitor = None if held_out is None else lambda: posterior_score(model, *held_out)
+    return Stage("posterior", model, evaluate, optimisers, Schedule(recipe.num_steps, recipe.patience), monitor)
 
 
 @torch.no_grad()

@@ -22,12 +22,13 @@ from actgp.layers import GPLayer, mean_of
 from actgp.likelihoods import fisher_factors
 from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches
-from actgp.training.objectives import posterior_objective
+from actgp.training.objectives import posterior_objective, posterior_score
 from actgp.training.recipe import Recipe
 
 ROWS_TO_JUDGE_BY = 1_000
 FACTORS = (10.0, 10.0**0.5)  # of the steps in which scales are sought: first long ones, then shorter ones
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e4
+UNJUDGED_KL_WEIGHT = 0.1  # where no rows are held out to choose a weight by
 SEED = 0
 
 Scales = tuple[float, ...]
@@ -35,23 +36,40 @@ Curvature = list[Float64[Tensor, "P M M"]]
 
 
 @torch.no_grad()
-def warm_start(model: DeepGP, batches: Batches, recipe: Recipe) -> float:
-    """Sets S of every layer, kernel variances and noise; the means stay. Returns the objective that they reach."""
+def warm_start(model: DeepGP, batches: Batches, recipe: Recipe, held_out: Batch | None = None) -> float:
+    """Sets S of every layer, kernel variances and noise; the means stay. Returns the weight of the KL.
+
+    Where there are several weights to choose from, the one is taken with which held-out rows are predicted best.
+    """
     _start_noise(model, batches)
-    scaled = ScaledModel(model, gauss_newton(model, batches), recipe.kl_weight)
-    X, y = _some_rows(batches)
+    scaled = ScaledModel(model, gauss_newton(model, batches))
+    rows = _some_rows(batches)
+    weights = recipe.kl_weights
+    if held_out is None and len(weights) > 1:
+        weights = (UNJUDGED_KL_WEIGHT,)
+    starts = {}
+    for weight in weights:
+        scales = _best_scales(scaled, weight, rows, batches.num_data, recipe)
+        scaled.apply(scales, weight)
+        score = 0.0 if held_out is None else posterior_score(model, *held_out)
+        starts[weight] = (score, scales)
+    chosen = max(starts, key=lambda weight: starts[weight][0])
+    scaled.apply(starts[chosen][1], chosen)
+    return chosen
+
+
+def _best_scales(scaled: "ScaledModel", weight: float, rows: Batch, num_data: int, recipe: Recipe) -> Scales:
+    X, y = rows
 
     def objective(scales: Scales) -> float:
-        scaled.apply(scales)
+        scaled.apply(scales, weight)
         generator = torch.Generator(X.device).manual_seed(SEED)
-        return posterior_objective(model, X, y, batches.num_data, recipe, generator).objective.item()
+        return posterior_objective(scaled.model, X, y, num_data, recipe, weight, generator).objective.item()
 
-    best, reached = seek(objective, scaled.free)
-    scaled.apply(best)
-    return reached
+    return seek(objective, scaled.free)
 
 
-def seek(objective: Callable[[Scales], float], free: tuple[bool, ...]) -> tuple[Scales, float]:
+def seek(objective: Callable[[Scales], float], free: tuple[bool, ...]) -> Scales:
     """Goes up and down each free scale in turn while the objective rises, in long steps and then in shorter ones."""
     best = tuple(1.0 for _ in free)
     reached = objective(best)
@@ -64,7 +82,7 @@ def seek(objective: Callable[[Scales], float], free: tuple[bool, ...]) -> tuple[
                     if not value > reached:  # nor NaN
                         break
                     best, reached = trial, value
-    return best, reached
+    return best
 
 
 class ScaledModel:
@@ -73,27 +91,26 @@ class ScaledModel:
     Args:
         model: The model.
         curvature: What `gauss_newton` gives for it.
-        kl_weight: w.
 
     Attributes:
         free: Which scales may differ from one: those of each layer's kernel, and the noise.
     """
 
-    def __init__(self, model: DeepGP, curvature: Curvature, kl_weight: float) -> None:
-        self.model, self.curvature, self.kl_weight = model, curvature, kl_weight
+    def __init__(self, model: DeepGP, curvature: Curvature) -> None:
+        self.model, self.curvature = model, curvature
         self.means = [layer.q.mean.clone() for layer in model.gp_layers]
         self.variances = [_variance(layer) for layer in model.gp_layers]
         self.noise = model.likelihood.noise.clone() if _has_free_noise(model) else None
         self.free = (*(variance is not None for variance in self.variances), self.noise is not None)
 
-    def apply(self, scales: Scales) -> None:
+    def apply(self, scales: Scales, kl_weight: float) -> None:
         """Sets variances, noise, m and S."""
         *of_layers, noise = scales
         parts = zip(self.model.gp_layers, of_layers, self.means, self.variances, self.curvature, strict=True)
         for layer, scale, mean, variance, total in parts:
             if variance is not None:
                 _set_variance(layer, variance * scale)
-            layer.q.assign(mean * scale**-0.5, posterior_scale(scale / (noise * self.kl_weight) * total).to(mean))
+            layer.q.assign(mean * scale**-0.5, posterior_scale(scale / (noise * kl_weight) * total).to(mean))
         if self.noise is not None:
             _set_noise(self.model, self.noise.item() * noise)
 

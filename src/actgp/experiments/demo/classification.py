@@ -1,76 +1,95 @@
-"""Two classes, generated and bundled: a network, and a GP with activated features and a Bernoulli likelihood."""
+"""Two classes in two dimensions, like the paper's banana: networks of one and three layers, and their deep GPs.
 
-from collections.abc import Callable, Iterator
+The network is the deep GP's own, as it was at the end of the first stage, trained on the cross-entropy.
+"""
+
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from gpytorch.likelihoods import BernoulliLikelihood
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer, make_moons
 from sklearn.metrics import accuracy_score, log_loss
-from sklearn.model_selection import train_test_split
-from sklearn.neural_network import MLPClassifier
-from sklearn.preprocessing import StandardScaler
+from torch import Tensor
 
-from actgp.features import ActivatedFeatures
-from actgp.kernels import ArcCosine
-from actgp.models import SVGP
-from actgp.training import fit
+from actgp.models import deep_gp
+from actgp.training import Recipe, fit
 
-NUM_INDUCING = 50
+NUM_INDUCING = 64
+DEPTHS = (1, 3)
+RECIPE = Recipe(network_steps=600, num_steps=300, objective="elbo", kl_weight=1.0)
+NUM_TRAIN, NUM_TEST = 400, 2_000
+EXTENT, RESOLUTION = 4.0, 81
 SEED = 0
-
-Array = NDArray[np.float64]
-Probability = Callable[[Array], Array]  # inputs [N, D] to p(y = 1), [N]
 
 
 class Score(NamedTuple):
-    """How a model does on held-out data."""
+    """How a model does on held-out data, and its probabilities over a plane much larger than the data."""
 
-    data: str
+    depth: int
     model: str
     accuracy: float
     log_likelihood: float
+    surface: NDArray[np.float64]  # p(y = 1), [RESOLUTION, RESOLUTION]
 
 
-def data_sets() -> dict[str, tuple[Array, NDArray[np.int64]]]:
-    """Moons, which are generated, and breast cancer, which comes with scikit-learn."""
-    return {
-        "moons": make_moons(300, noise=0.25, random_state=SEED),
-        "breast cancer": load_breast_cancer(return_X_y=True),
-    }
+class Labelled(NamedTuple):
+    """Points and their classes, 0 or 1."""
+
+    X: Tensor
+    y: Tensor
 
 
-def network(X: Array, y: NDArray[np.int64]) -> Probability:
-    """A network with as many hidden units, trained on the cross-entropy."""
-    model = MLPClassifier(
-        hidden_layer_sizes=(NUM_INDUCING,), max_iter=5_000, n_iter_no_change=100, random_state=SEED
-    ).fit(X, y)
-    return lambda X: model.predict_proba(X)[:, 1]
+def bananas(num_points: int, seed: int) -> Labelled:
+    """Two crescents that overlap, standardised about as the paper's data are."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, 2, num_points)
+    angle = random.uniform(0, np.pi, num_points)
+    side = 2 * y - 1
+    X = np.stack([1.2 * np.cos(angle) + 0.5 * side, side * (np.sin(angle) - 0.45)], axis=1)
+    X += 0.33 * random.standard_normal(X.shape)
+    return Labelled(torch.from_numpy(X).float(), torch.from_numpy(y))
 
 
-def activated(X: Array, y: NDArray[np.int64]) -> Probability:
-    """A variational GP with activated features, trained on the ELBO."""
-    generator = torch.Generator().manual_seed(SEED)
-    features = ActivatedFeatures(X.shape[1], NUM_INDUCING, "softplus", generator=generator)
-    model = SVGP(ArcCosine(X.shape[1]), features, BernoulliLikelihood()).double()
-    inputs, labels = torch.from_numpy(X), torch.from_numpy(y)
-    fit(model, inputs, labels, generator=generator)
-    return lambda X: model.predict(torch.from_numpy(X)).mean.numpy()
-
-
-MODELS: dict[str, Callable[[Array, NDArray[np.int64]], Probability]] = {
-    "network": network,
-    "variational GP, activated units": activated,
-}
+def plane() -> tuple[NDArray[np.float64], Tensor]:
+    """The axis of a square grid, and its points: [RESOLUTION²,  2]."""
+    axis = np.linspace(-EXTENT, EXTENT, RESOLUTION)
+    points = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    return axis, torch.from_numpy(points).float()
 
 
 def scores() -> Iterator[Score]:
-    """Fits every model to every data set, one at a time."""
-    for data, (X, y) in data_sets().items():
-        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=SEED, stratify=y)
-        scaler = StandardScaler().fit(X_train)
-        for name, model in MODELS.items():
-            p = model(scaler.transform(X_train), y_train)(scaler.transform(X_test))
-            yield Score(data, name, float(accuracy_score(y_test, p > 0.5)), -float(log_loss(y_test, p)))
+    """Trains a model of each depth, and judges it as a network and as a deep GP."""
+    train, test = bananas(NUM_TRAIN, SEED), bananas(NUM_TEST, SEED + 1)
+    _, points = plane()
+    for depth in DEPTHS:
+        generator = torch.Generator().manual_seed(SEED)
+        model = deep_gp(
+            2,
+            num_layers=depth,
+            num_inducing=NUM_INDUCING,
+            activation="softplus",
+            kernel="matched",
+            prior_mean="identity",
+            likelihood=BernoulliLikelihood(),
+            generator=generator,
+        )
+        network = fit(model, train.X, train.y, RECIPE, generator=generator).network
+        assert network is not None
+        with torch.no_grad():
+            p, surface = (torch.special.ndtr(network(X)) for X in (test.X, points))
+        yield _score(depth, "network", test, p, surface)
+        p, surface = (model.predict(X).mean for X in (test.X, points))
+        yield _score(depth, "deep GP", test, p, surface)
+
+
+def _score(depth: int, model: str, test: Labelled, p: Tensor, surface: Tensor) -> Score:
+    y, p1 = test.y.numpy(), p.double().numpy()
+    return Score(
+        depth,
+        model,
+        float(accuracy_score(y, p1 > 0.5)),
+        -float(log_loss(y, p1)),
+        surface.double().numpy().reshape(RESOLUTION, RESOLUTION),
+    )

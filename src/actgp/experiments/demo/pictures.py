@@ -1,10 +1,10 @@
 """The demo's pictures: one model read in two ways, and probabilities far from the data."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.preprocessing import StandardScaler
 
 from actgp import plots
 from actgp.activations import Softplus
@@ -55,33 +55,25 @@ def two_readings(folder: Path) -> Path:
         return plots.save(figure, folder / "two_readings.png", columns, rows)
 
 
-def probabilities(folder: Path) -> Path:
-    """p(y = 1) over a plane much larger than the data: a network's, and an activated GP's."""
-    X, y = classification.data_sets()["moons"]
-    X = StandardScaler().fit_transform(X)
-    axis = np.linspace(-6, 6, 81)
-    plane = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    surfaces = {name: model(X, y)(plane).reshape(81, 81) for name, model in classification.MODELS.items()}
+def probabilities(folder: Path, scores: Sequence[classification.Score]) -> Path:
+    """p(y = 1) over a plane much larger than the data: networks on the left, their deep GPs on the right."""
+    X, y = classification.bananas(classification.NUM_TRAIN, classification.SEED)
+    axis, plane = classification.plane()
+    depths = len(classification.DEPTHS)
     with plots.style():
-        figure = plots.figure(7.4, 3.5)
-        panels = figure.subplots(1, 2, sharex=True, sharey=True)
-        for axes, (name, p) in zip(panels, surfaces.items(), strict=True):
-            image = axes.contourf(axis, axis, p, levels=np.linspace(0, 1, 21), cmap=plots.DIVERGING, alpha=0.75)
-            axes.contour(axis, axis, p, levels=[0.5], colors=plots.BLACK, linewidths=0.8)
+        figure = plots.figure(6.6, 3.0 * depths)
+        panels = figure.subplots(depths, 2, sharex=True, sharey=True, squeeze=False)
+        for axes, score in zip(panels.flat, scores, strict=True):
+            image = axes.contourf(axis, axis, score.surface, np.linspace(0, 1, 21), cmap=plots.DIVERGING, alpha=0.75)
+            axes.contour(axis, axis, score.surface, levels=[0.5], colors=plots.BLACK, linewidths=0.8)
             for label, colour in ((0, plots.BLUE), (1, plots.VERMILION)):
-                points = X[y == label]
-                axes.plot(
-                    points[:, 0],
-                    points[:, 1],
-                    "o",
-                    color=colour,
-                    markersize=3.5,
-                    markeredgecolor="white",
-                    markeredgewidth=0.4,
-                )
-            axes.set(title=name, aspect="equal", xlabel="x₁")
+                points = X[y == label].numpy()
+                axes.plot(*points.T, "o", color=colour, markersize=2.6, markeredgecolor="white", markeredgewidth=0.3)
+            layers = "1 layer" if score.depth == 1 else f"{score.depth} layers"
+            axes.set(title=f"{score.model}, {layers}: log-likelihood {score.log_likelihood:.3f}".replace("-", "−"))
+            axes.set_aspect("equal")
             axes.grid(visible=False)
-        panels[0].set_ylabel("x₂")
-        figure.colorbar(image, ax=panels, label="p(y = 1)", ticks=[0, 0.25, 0.5, 0.75, 1])
-        rows = np.column_stack([plane, *(p.reshape(-1) for p in surfaces.values())]).tolist()
-        return plots.save(figure, folder / "probabilities.png", ("x1", "x2", "network", "activated_gp"), rows)
+        figure.colorbar(image, ax=panels, label="p(y = 1)", ticks=[0, 0.25, 0.5, 0.75, 1], shrink=0.6)
+        columns = ("x1", "x2", *(f"{score.model}_{score.depth}".replace(" ", "_") for score in scores))
+        rows = np.column_stack([plane.numpy(), *(score.surface.reshape(-1) for score in scores)]).tolist()
+        return plots.save(figure, folder / "probabilities.png", columns, rows)
