@@ -1,6 +1,7 @@
 """actgp: activated Gaussian processes. One model that is a neural network and a Gaussian process."""
 
 from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
+from actgp.convert import ConversionReport, LayerConversion, convert
 from actgp.features import ActivatedFeatures, InducingFeatures, InducingPoints, SpectralMismatchWarning
 from actgp.kernels import (
     ArcCosine,
@@ -35,6 +36,7 @@ __all__ = [
     "ActivatedFeatures",
     "Activation",
     "ArcCosine",
+    "ConversionReport",
     "CustomActivation",
     "CustomKernel",
     "DeepGP",
@@ -43,6 +45,7 @@ __all__ = [
     "GPLayer",
     "InducingFeatures",
     "InducingPoints",
+    "LayerConversion",
     "MatchedKernel",
     "Prediction",
     "ReLU",
@@ -57,6 +60,7 @@ __all__ = [
     "ZonalMatern",
     "ZonalRBF",
     "activation",
+    "convert",
     "deep_gp",
     "diagnose",
     "fit",
