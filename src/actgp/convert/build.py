@@ -1,5 +1,6 @@
 """GP layers from a head, one after the other, each fitted to the network's values at what the layers before it give."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Literal
 
@@ -7,13 +8,13 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from actgp.activations import Activation, SharpActivation
+from actgp.activations import Activation, ReLU, SharpActivation
 from actgp.convert.codes import encode
 from actgp.convert.head import Dense, Head, counterpart
 from actgp.convert.refit import SHARPNESSES, Fitted, fit_layer, relative_error, undamped
 from actgp.convert.report import LayerConversion
 from actgp.convert.rows import Rows
-from actgp.features import ActivatedFeatures
+from actgp.features import ActivatedFeatures, SpectralMismatchWarning
 from actgp.kernels import ArcCosine, MatchedKernel, ZonalKernel
 from actgp.layers import GPLayer
 
@@ -21,6 +22,8 @@ KernelName = Literal["matched", "arccosine"]
 
 FEATURES_PER_UNIT = 2
 MOST_FEATURES = 512
+SMOOTH_LEVELS, SHARP_LEVELS = 20, 40
+SMALLEST_SIZE = 1e-9
 FEWEST_ROWS, MOST_ROWS = 2_000, 4_000
 
 
@@ -33,14 +36,19 @@ class Settings:
         energy: The part of each linear map between activations to keep.
         most_codes: The most numbers that pass between layers, whatever part they keep.
         num_inducing: M; None for twice the units, up to 512.
-        num_levels: Ñ.
+        num_levels: Ñ; None for 20, and for ReLU, whose series converges slowly, 40.
     """
 
     kernel: KernelName
     energy: float
     most_codes: int
     num_inducing: int | None
-    num_levels: int
+    num_levels: int | None
+
+    def levels_of(self, activation: Activation) -> int:
+        """Ñ of a layer with this activation."""
+        default = SHARP_LEVELS if isinstance(activation, ReLU) else SMOOTH_LEVELS
+        return default if self.num_levels is None else self.num_levels
 
     def features_for(self, units: int) -> int:
         """M of a layer that takes over so many units."""
@@ -50,7 +58,7 @@ class Settings:
         """The kernel of a layer."""
         if self.kernel == "arccosine":
             return ArcCosine(input_dim)
-        return MatchedKernel(input_dim, activation, self.num_levels)
+        return MatchedKernel(input_dim, activation, self.levels_of(activation))
 
 
 def build_layers(head: Head, rows: Rows, settings: Settings) -> tuple[list[GPLayer], list[LayerConversion]]:
@@ -60,6 +68,7 @@ def build_layers(head: Head, rows: Rows, settings: Settings) -> tuple[list[GPLay
     given = X  # what the converted layers before this one give
     true = [head.dense[0](part) for part in X]  # what enters the network's own activation
     units = head.dense[0]
+    scales = _column_sizes(X[0])
     last = len(head.activations) - 1
     for depth, activation in enumerate(head.activations):
         hidden = [activation(part) for part in true]
@@ -71,13 +80,16 @@ def build_layers(head: Head, rows: Rows, settings: Settings) -> tuple[list[GPLay
         targets = [outgoing(part) for part in hidden]
         # The influence of a unit: the variance that it sends on.
         order = (outgoing.W.square().sum(0) * hidden[0].var(0)).argsort(descending=True)
-        fitted = _fit(activation, taken, order, given, targets, settings)
-        layer = GPLayer(fitted.kernel, fitted.features, len(outgoing.W)).to(targets[0])
+        fitted = _fit(activation, taken, order, scales, given, targets, settings)
+        with warnings.catch_warnings():  # what does not fit is in the report, as unexplained variance
+            warnings.simplefilter("ignore", SpectralMismatchWarning)
+            layer = GPLayer(fitted.kernel, fitted.features, len(outgoing.W)).to(targets[0])
         layer.q.mean.copy_(undamped(layer, fitted.mean))
         records.append(_record(layer, activation, taken, outgoing, order, energy, given[-1], targets[-1]))
         layers.append(layer)
         given = [layer.whiten(part).T @ layer.q.mean for part in given]
         true = [following(part) for part in hidden]
+        scales = torch.ones_like(given[0][0])  # codes have their scales by importance already
     return layers, records
 
 
@@ -85,6 +97,7 @@ def _fit(
     activation: nn.Module,
     units: Dense,
     order: Tensor,
+    scales: Float64[Tensor, " D"],
     given: list[Tensor],
     targets: list[Tensor],
     settings: Settings,
@@ -93,7 +106,14 @@ def _fit(
     if not isinstance(candidates[0], SharpActivation):  # ReLU: all are the same
         candidates = candidates[:1]
     M = settings.features_for(len(order))
-    return fit_layer(units, candidates, settings.kernel_of, settings.num_levels, M, order, given[:2], targets[:2])
+    levels = settings.levels_of(candidates[0])
+    return fit_layer(units, candidates, settings.kernel_of, levels, M, order, scales, given[:2], targets[:2])
+
+
+def _column_sizes(X: Float64[Tensor, "N D"]) -> Float64[Tensor, " D"]:
+    """The root mean square of each column, so that x / ℓ is of size one; one where a column is zero."""
+    rms = X.square().mean(0).sqrt()
+    return torch.where(rms > SMALLEST_SIZE * rms.max(), rms, 1.0)
 
 
 def _record(

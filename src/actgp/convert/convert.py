@@ -41,7 +41,7 @@ def convert(
     rank: int | None = None,
     energy: float | None = None,
     num_inducing: int | None = None,
-    num_levels: int = 20,
+    num_levels: int | None = None,
     generator: torch.Generator | None = None,
 ) -> tuple[DeepGP, ConversionReport]:
     """Makes a deep GP whose mean is a trained network.
@@ -62,7 +62,7 @@ def convert(
             numbers.
         num_inducing: M of each layer; by default twice its units, and at most 512. Where it is less than the
             number of units, those of most influence are taken.
-        num_levels: Ñ, the levels of the activation that are kept.
+        num_levels: Ñ, the levels of the activation that are kept; by default 20, and 40 for ReLU.
         generator: Draws the rows to hold out and the neighbours of the rest, on the CPU.
 
     Returns:
@@ -82,7 +82,7 @@ def convert(
         checks.choice(kernel, "kernel", ("matched", "arccosine")),
         *_codes_to_keep(head, rank, energy),
         None if num_inducing is None else checks.integer(num_inducing, "num_inducing", minimum=1),
-        checks.integer(num_levels, "num_levels", minimum=2),
+        None if num_levels is None else checks.integer(num_levels, "num_levels", minimum=2),
     )
     generator = torch.Generator().manual_seed(SEED) if generator is None else generator
     rows = split_rows(_entries(parts, X, generator), generator)

@@ -25,7 +25,7 @@ from actgp.linalg import stable_cholesky
 SHARPNESSES = (1.0, 2.0, 4.0)
 LENGTHSCALES = (1.0, 2.0)
 SHIFTS = (0.5, -0.5, 1.0, -1.0)  # of the bias, in units of ‖w ∘ ℓ‖
-TOLERANCE = 1.25  # a smoother layer is preferred if its error is at most so many times the least
+TOLERANCE = 1.1  # a smoother layer is preferred if its error is at most so many times the least
 RIDGES = tuple(10.0**k for k in range(-12, 0))
 DAMPING = 1e-6  # κ relative to the diagonal of Kuu: large output weights would magnify the round-off of float32
 TINY = 1e-150
@@ -75,6 +75,7 @@ def fit_layer(
     num_levels: int,
     num_inducing: int,
     order: Tensor,
+    scales: Float64[Tensor, " D"],
     inputs: list[Tensor],
     targets: list[Tensor],
 ) -> Fitted:
@@ -87,17 +88,16 @@ def fit_layer(
         num_levels: Ñ.
         num_inducing: M.
         order: The units in order of importance.
+        scales: Lengthscales, up to a common factor that is chosen too.
         inputs: The layer's inputs: rows to fit, and rows to judge by.
         targets: What it has to give there.
     """
-    rms = inputs[0].square().mean(0).sqrt()
-    rms = torch.where(rms > 1e-9 * rms.max().clamp_min(TINY), rms, 1.0)
     fits = []
     for activation in activations:
         for factor in LENGTHSCALES:
             kernel = kernel_of(inputs[0].shape[1], activation).to(inputs[0])
-            kernel.lengthscale = (factor * rms)[None]
-            W = directions(units, factor * rms, num_inducing, order)
+            kernel.lengthscale = (factor * scales)[None]
+            W = directions(units, factor * scales, num_inducing, order)
             features = ActivatedFeatures(inputs[0].shape[1], len(W), activation, num_levels).to(inputs[0])
             features.weights = nn.Parameter(W)
             L = damped_cholesky(kernel, features)

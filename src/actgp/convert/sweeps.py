@@ -21,9 +21,9 @@ from actgp.layers import GPLayer
 SWEEPS = 16
 ROWS = 2_000
 FIRST_DAMPING = 1e-4  # λ, relative to the mean of the Gram matrix's diagonal
-DAMPINGS = (1.0, 30.0)
-STEPS = (1.0, 0.4)
-PATIENCE = 2
+STEPS = (1.0, 0.5, 0.25)
+EASED, TIGHTENED, RESCUED = 0.3, 3.0, 10.0  # what λ is multiplied by after a full step, a short one, and none
+PATIENCE = 3
 GOOD_ENOUGH = 2e-3
 
 Draw = Callable[[int], Tensor]
@@ -81,30 +81,29 @@ def sweep(
     for _ in range(SWEEPS):
         if best < GOOD_ENOUGH or failures == PATIENCE:
             break
-        candidates = [
-            (error(proposed), factor, proposed)
-            for factor, proposed in _proposals(compose, means, network, draw(ROWS), damping, generator)
-        ]
-        value, factor, proposed = min(candidates, key=lambda candidate: candidate[0])
-        if value < best:
-            best, means, failures, helped = value, proposed, 0, helped + 1
-            damping *= factor if factor > 1 else 1 / 3
+        changes = _step(compose, means, network, draw(ROWS), damping, generator)
+        candidates = [[m + step * change for m, change in zip(means, changes, strict=True)] for step in STEPS]
+        errors = [error(candidate) for candidate in candidates]
+        least = errors.index(min(errors))
+        if errors[least] < best:
+            best, means, failures, helped = errors[least], candidates[least], 0, helped + 1
+            damping *= EASED if least == 0 else TIGHTENED if least == len(STEPS) - 1 else 1.0
         else:
-            damping, failures = damping * 100, failures + 1
+            damping, failures = damping * RESCUED, failures + 1
     for layer, m in zip(layers, means, strict=True):
         layer.q.mean.copy_(undamped(layer, m))
     return helped
 
 
-def _proposals(
+def _step(
     compose: Composition,
     means: list[Tensor],
     network: Callable[[Tensor], Tensor],
     X: Float64[Tensor, "N D"],
     damping: float,
     generator: torch.Generator,
-) -> list[tuple[float, list[Tensor]]]:
-    """Means after steps of several dampings and lengths, each with the factor of its damping."""
+) -> list[Tensor]:
+    """δm of each layer, for rows of one output each."""
     wanted = network(X)
     N, P = wanted.shape
     chosen = torch.randint(P, (N, 1), generator=generator).to(X.device)
@@ -116,10 +115,6 @@ def _proposals(
     A = [a.detach() for a in A]
     gram = sum(((a.T @ a) * (D @ D.T) for a, D in zip(A, slopes, strict=True)), torch.zeros(N, N).to(X))
     residual = (wanted - outputs[-1].detach()).gather(1, chosen)  # [N, 1]
-    eye = gram.diagonal().mean() * torch.eye(N).to(X)
-    proposals = []
-    for factor in DAMPINGS:
-        alpha = torch.cholesky_solve(residual, torch.linalg.cholesky(gram + damping * factor * eye))
-        changes = [a @ (alpha * D) for a, D in zip(A, slopes, strict=True)]
-        proposals += [(factor, [m + step * change for m, change in zip(means, changes, strict=True)]) for step in STEPS]
-    return proposals
+    damped = gram + damping * gram.diagonal().mean() * torch.eye(N).to(X)
+    alpha = torch.cholesky_solve(residual, torch.linalg.cholesky(damped))
+    return [a @ (alpha * D) for a, D in zip(A, slopes, strict=True)]
