@@ -13,3 +13,4 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "JUDGED", 300)
     monkeypatch.setattr(rows, "SYNTHETIC", 500)
     monkeypatch.setattr(build, "FEWEST_ROWS", 600)
+    monkeypatch.setattr(build, "FEWEST_FEATURES", 64)

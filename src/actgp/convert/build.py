@@ -21,7 +21,7 @@ from actgp.layers import GPLayer
 KernelName = Literal["matched", "arccosine"]
 
 FEATURES_PER_UNIT = 2
-MOST_FEATURES = 512
+FEWEST_FEATURES, MOST_FEATURES = 128, 512
 SMOOTH_LEVELS, SHARP_LEVELS = 20, 40
 SMALLEST_SIZE = 1e-9
 FEWEST_ROWS, MOST_ROWS = 2_000, 4_000
@@ -35,7 +35,7 @@ class Settings:
         kernel: Which kernel.
         energy: The part of each linear map between activations to keep.
         most_codes: The most numbers that pass between layers, whatever part they keep.
-        num_inducing: M; None for twice the units, up to 512.
+        num_inducing: M; None for twice the units, between 128 and 512.
         num_levels: Ñ; None for 20, and for ReLU, whose series converges slowly, 40.
     """
 
@@ -52,7 +52,8 @@ class Settings:
 
     def features_for(self, units: int) -> int:
         """M of a layer that takes over so many units."""
-        return min(FEATURES_PER_UNIT * units, MOST_FEATURES) if self.num_inducing is None else self.num_inducing
+        default = min(max(FEATURES_PER_UNIT * units, FEWEST_FEATURES), MOST_FEATURES)
+        return default if self.num_inducing is None else self.num_inducing
 
     def kernel_of(self, input_dim: int, activation: Activation) -> ZonalKernel:
         """The kernel of a layer."""

@@ -60,7 +60,7 @@ def convert(
         rank: How many numbers pass from each GP layer to the next.
         energy: Or: the part of each linear map between activations to keep. By default 0.99999, with at most 32
             numbers.
-        num_inducing: M of each layer; by default twice its units, and at most 512. Where it is less than the
+        num_inducing: M of each layer; by default twice its units, between 128 and 512. Where it is less than the
             number of units, those of most influence are taken.
         num_levels: Ñ, the levels of the activation that are kept; by default 20, and 40 for ReLU.
         generator: Draws the rows to hold out and the neighbours of the rest, on the CPU.

@@ -24,10 +24,11 @@ from actgp.linalg import stable_cholesky
 
 SHARPNESSES = (1.0, 2.0, 4.0)
 LENGTHSCALES = (1.0, 2.0)
-SHIFTS = (0.5, -0.5, 1.0, -1.0)  # of the bias, in units of ‖w ∘ ℓ‖
+SHIFT = 0.5  # of the bias, in units of ‖w ∘ ℓ‖
 TOLERANCE = 1.1  # a smoother layer is preferred if its error is at most so many times the least
 RIDGES = tuple(10.0**k for k in range(-12, 0))
 DAMPING = 1e-6  # κ relative to the diagonal of Kuu: large output weights would magnify the round-off of float32
+ROUND_OFF = 1e-6  # ε, of a unit's value in float32, with a margin
 TINY = 1e-150
 
 KernelOf = Callable[[int, Activation], ZonalKernel]
@@ -58,14 +59,22 @@ def relative_error(difference: Tensor, reference: Tensor) -> float:
 
 
 def directions(units: Dense, scales: Float64[Tensor, " D"], num_inducing: int, order: Tensor) -> Float64[Tensor, "M d"]:
-    """[w ∘ ℓ, b] of the units in order of importance, then of their shifted copies, up to M of them."""
+    """M directions: the units in order of influence, ± the bias coordinate, then copies of the units with shifted bias.
+
+    The pair on the bias coordinate makes constants exact: σ(t) − σ(−t) = t for every activation here but tanh.
+    """
     scaled = units.W[order] * scales  # [H, D]
-    norms = torch.linalg.vector_norm(scaled, dim=-1)
-    copies = [
-        torch.cat([scaled, (units.b[order] + shift * norms)[:, None]], dim=-1)
-        for shift, _ in zip((0.0, *SHIFTS), range(0, num_inducing, len(scaled)), strict=False)
-    ]
-    return nn.functional.normalize(torch.cat(copies)[:num_inducing], dim=-1)
+    sizes = torch.linalg.vector_norm(scaled, dim=-1)
+
+    def with_bias(bias: Tensor) -> Tensor:
+        return torch.cat([scaled, bias[:, None]], dim=-1)  # [H, d]
+
+    constant = nn.functional.pad(torch.zeros_like(scaled[:1]), (0, 1), value=1.0)  # [1, d]
+    parts = [with_bias(units.b[order]), constant, -constant]
+    copies = 1 + num_inducing // len(scaled)
+    shifts = [SHIFT * (1 + k // 2) * (-1) ** k for k in range(copies)]  # ½, −½, 1, −1, …
+    parts += [with_bias(units.b[order] + shift * sizes) for shift in shifts]
+    return nn.functional.normalize(torch.cat(parts)[:num_inducing], dim=-1)
 
 
 def fit_layer(
@@ -101,8 +110,12 @@ def fit_layer(
             features = ActivatedFeatures(inputs[0].shape[1], len(W), activation, num_levels).to(inputs[0])
             features.weights = nn.Parameter(W)
             L = damped_cholesky(kernel, features)
-            A, A_judge = (torch.linalg.solve_triangular(L, features.cross(kernel, X), upper=False) for X in inputs)
-            mean = ridge(A, targets[0]).mean
+            Kuf, judged = (features.cross(kernel, X) for X in inputs)
+            # Rows of nothing but round-off, to which the answer is zero: they charge ε² N mean(Kuf²) ‖V‖².
+            noise = ROUND_OFF * Kuf.norm() / len(Kuf) ** 0.5 * torch.eye(len(Kuf)).to(Kuf)  # [M, M]
+            A = torch.linalg.solve_triangular(L, torch.cat([Kuf, noise], dim=1), upper=False)
+            A_judge = torch.linalg.solve_triangular(L, judged, upper=False)
+            mean = ridge(A, nn.functional.pad(targets[0], (0, 0, 0, len(Kuf)))).mean
             fits.append(Fitted(kernel, features, mean, relative_error(A_judge.T @ mean - targets[1], targets[1])))
     least = min(fit.error for fit in fits)
     return next(fit for fit in fits if fit.error <= TOLERANCE * least)

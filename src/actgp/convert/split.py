@@ -52,7 +52,7 @@ def split(network: nn.Module) -> Split:
             f"network must be a torch.nn.Module, got {type(network).__name__}; wrap the function in a module"
         )
     dtype = _precision(network)
-    if _is_plain(network):
+    if _is_plain(network) or isinstance(network, nn.Linear):
         modules = _flatten(network)
         tail = find_tail(modules)
         front = modules[: tail.start]
@@ -122,7 +122,8 @@ def _split_graph(network: nn.Module, dtype: torch.dtype) -> Split:
     graph.eliminate_dead_code()
     traced.delete_all_unused_submodules()
     traced.recompile()
-    reason = tail.stopped_by or f"{entry.op} {entry.target} is no part of a chain of Linear layers and activations"
+    target = getattr(entry.target, "__name__", entry.target)
+    reason = tail.stopped_by or f"{entry.op} {target} is no part of a chain of Linear layers and activations"
     return _result(traced, tail.head, tail.ignored, reason, dtype)
 
 
