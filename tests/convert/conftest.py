@@ -14,3 +14,4 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "SYNTHETIC", 500)
     monkeypatch.setattr(build, "FEWEST_ROWS", 600)
     monkeypatch.setattr(build, "FEWEST_FEATURES", 64)
+    monkeypatch.setattr(build, "SHARPNESSES", (2.0, 4.0))
