@@ -134,10 +134,6 @@ def _reason(module: nn.Module, linear_next: bool) -> str:
 
 def _dense(module: nn.Module) -> Dense:
     weight, bias = module.weight, module.bias
-    if isinstance(weight, nn.parameter.UninitializedParameter):
-        raise ValueError(
-            "every Linear must have weights, got an uninitialised LazyLinear; run the network once on some data"
-        )
     W: Tensor = checks.tensor(weight, "a Linear's weight")  # type: ignore[arg-type]
     b = torch.zeros(len(W), dtype=W.dtype, device=W.device) if bias is None else bias
     for name, values in (("weight", W), ("bias", b)):
