@@ -1,6 +1,7 @@
 """actgp: activated Gaussian processes. One model that is a neural network and a Gaussian process."""
 
 from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
+from actgp.convert import ConversionReport, LayerConversion, convert
 from actgp.features import ActivatedFeatures, InducingFeatures, InducingPoints, SpectralMismatchWarning
 from actgp.kernels import (
     ArcCosine,
@@ -34,6 +35,7 @@ __all__ = [
     "ActivatedFeatures",
     "Activation",
     "ArcCosine",
+    "ConversionReport",
     "CustomActivation",
     "CustomKernel",
     "DeepGP",
@@ -42,6 +44,7 @@ __all__ = [
     "GPLayer",
     "InducingFeatures",
     "InducingPoints",
+    "LayerConversion",
     "MatchedKernel",
     "Prediction",
     "ReLU",
@@ -58,6 +61,7 @@ __all__ = [
     "ZonalMatern",
     "ZonalRBF",
     "activation",
+    "convert",
     "deep_gp",
     "diagnose",
     "fit",

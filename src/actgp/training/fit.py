@@ -114,6 +114,8 @@ def _fit_in_stages(
         if time.perf_counter() - saved > CHECKPOINT_SECONDS:
             save()
 
+    if run.seconds == 0.0:
+        save()
     model.train()
     try:
         while run.current < len(run.stages):
