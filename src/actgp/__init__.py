@@ -1,6 +1,7 @@
 """actgp: activated Gaussian processes. One model that is a neural network and a Gaussian process."""
 
 from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
+from actgp.estimators import DGPClassifier, DGPRegressor, load
 from actgp.features import ActivatedFeatures, InducingFeatures, InducingPoints, SpectralMismatchWarning
 from actgp.kernels import (
     ArcCosine,
@@ -12,7 +13,7 @@ from actgp.kernels import (
     ZonalRBF,
 )
 from actgp.layers import GPLayer
-from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose, load
+from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose
 from actgp.sphere import (
     Spectrum,
     SphericalHarmonics,
@@ -36,6 +37,8 @@ __all__ = [
     "ArcCosine",
     "CustomActivation",
     "CustomKernel",
+    "DGPClassifier",
+    "DGPRegressor",
     "DeepGP",
     "Diagnosis",
     "FitResult",
