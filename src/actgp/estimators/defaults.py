@@ -8,9 +8,10 @@ from actgp.models import DeepGP
 from actgp.training import Recipe
 
 WIDEST = 16  # hidden dimensions: beyond these, sampling them costs more than they tell
-FEWEST_STEPS, STEPS, MOST_STEPS = 100, 2_000, 4_000  # of the network stage; the posterior's are half as many
+FEWEST_STEPS, STEPS, MOST_STEPS = 100, 1_000, 4_000  # of the network stage; the posterior's are half as many
 STEPS_FOR_EACH_ROW = 3
-MANY_ROWS = 4_000  # from here on, steps grow with the root of the number of rows
+MANY_ROWS = 1_000  # from here on, steps grow with the root of the number of rows
+KL_WEIGHT = 0.5  # of deep models: small noisy tables want more than the 0.1 of recipes
 SMALL_BATCH, LARGE_BATCH = 128, 512
 ROWS_FOR_LARGE_BATCHES = 10_000
 
@@ -30,10 +31,16 @@ def hidden_layers(input_dim: int) -> Hidden:
 def recipe_for(model: DeepGP, num_rows: int) -> Recipe:
     """The objective that suits the model, with steps and batches that suit the number of rows.
 
-    Steps go with the rows of small tables, stay at 2,000 and 1,000 for tables of some thousand rows, and grow with the
-    root of the number of rows, up to twice that, for large ones.
+    Steps go with the rows of small tables, stay at 1,000 and 500 up to a thousand rows, and grow with the root of their
+    number, up to four times that, beyond.
     """
+    suited = Recipe.suited_to(model)
     grown = STEPS * max(1.0, num_rows / MANY_ROWS) ** 0.5
     steps = max(FEWEST_STEPS, min(STEPS_FOR_EACH_ROW * num_rows, int(grown), MOST_STEPS))
-    batch_size = SMALL_BATCH if num_rows < ROWS_FOR_LARGE_BATCHES else LARGE_BATCH
-    return replace(Recipe.suited_to(model), network_steps=steps, num_steps=steps // 2, batch_size=batch_size)
+    return replace(
+        suited,
+        network_steps=steps,
+        num_steps=steps // 2,
+        kl_weight=suited.kl_weight if suited.objective == "elbo" else KL_WEIGHT,
+        batch_size=SMALL_BATCH if num_rows < ROWS_FOR_LARGE_BATCHES else LARGE_BATCH,
+    )
