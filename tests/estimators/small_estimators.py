@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 import actgp
 
-QUICK = actgp.Recipe(network_steps=60, num_steps=5, network_rate=0.05)
+QUICK = actgp.Recipe(network_steps=30, num_steps=3, network_rate=0.1)
 
 Data = tuple[NDArray[np.float64], NDArray[np.float64]]
 

@@ -1,6 +1,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
@@ -17,6 +18,15 @@ def test_strings(three_classes: actgp.DGPClassifier, table: Data, words: NDArray
     assert three_classes.score(X, words) > 0.85
     assert three_classes.model_.num_outputs == 3
     assert three_classes.score(X, np.full(len(X), "never seen")) == 0.0
+
+
+def test_pandas(three_classes: actgp.DGPClassifier, table: Data, words: NDArray[np.str_]) -> None:
+    X, y = pd.DataFrame(table[0], columns=["first", "second"]), pd.Series(words)
+    fitted = classifier().fit(X, y)
+    assert fitted.feature_names_in_.tolist() == ["first", "second"]
+    np.testing.assert_array_equal(fitted.predict(X), three_classes.predict(table[0]))
+    fitted.fit(table[0], y)
+    assert not hasattr(fitted, "feature_names_in_")
 
 
 def test_two_classes_have_one_latent_function(two_classes: actgp.DGPClassifier, table: Data) -> None:

@@ -85,12 +85,12 @@ def test_paths_agree_with_those_of_the_model(table: Data) -> None:
 
 def test_drawn_functions_have_the_mean_and_spread_of_f(one_target: actgp.DGPRegressor, table: Data) -> None:
     X = table[0][:8]
-    draws = one_target.sample_y(X, 400, random_state=0)
-    assert draws.shape == (8, 400)
+    draws = one_target.sample_y(X, 200, random_state=0)
+    assert draws.shape == (8, 200)
     mean, std = one_target.predict(X, return_std=True)
     noise = one_target.model_.likelihood.noise.item() * one_target.target_scaler_.scale_[0] ** 2
     spread = np.sqrt(std**2 - noise)
-    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=6 * spread.max() / 20)
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=6 * spread.max() / 200**0.5)
     np.testing.assert_allclose(draws.std(axis=1), spread, rtol=0.3)
     same = one_target.sample_y(np.repeat(X[:1], 2, axis=0), 3, random_state=0)  # functions: equal where inputs are
     np.testing.assert_allclose(same[0], same[1], rtol=1e-12)
@@ -154,7 +154,7 @@ def test_pickled_it_predicts_the_same_to_the_last_bit(one_target: actgp.DGPRegre
 def test_pipelines_and_searches(table: Data) -> None:
     X, y = table
     assert cross_val_score(make_pipeline(PolynomialFeatures(2), regressor()), X, y, cv=2).min() > 0.5
-    search = GridSearchCV(regressor(), {"num_layers": np.array([1, 2]), "activation": ["gelu", None]}, cv=2)
+    search = GridSearchCV(regressor(), {"num_layers": np.array([1, 2])}, cv=2)
     assert search.fit(X, y).best_score_ > 0.7
 
 

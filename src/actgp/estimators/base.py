@@ -1,7 +1,7 @@
 """What the regressor and the classifier share: parameters, scaling of the inputs, training, prediction, files."""
 
 import os
-from abc import abstractmethod
+from abc import ABCMeta, abstractmethod
 from dataclasses import asdict
 from typing import Any, NamedTuple, Self
 
@@ -39,7 +39,7 @@ class Trained(NamedTuple):
     recipe: Recipe
 
 
-class DGPEstimator(BaseEstimator):
+class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     """A deep GP behind scikit-learn's interface. Abstract: use `DGPRegressor` or `DGPClassifier`."""
 
     def __init__(
