@@ -2,6 +2,7 @@
 
 from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
 from actgp.convert import ConversionReport, LayerConversion, convert
+from actgp.estimators import DGPClassifier, DGPRegressor, load
 from actgp.features import ActivatedFeatures, InducingFeatures, InducingPoints, SpectralMismatchWarning
 from actgp.kernels import (
     ArcCosine,
@@ -13,7 +14,7 @@ from actgp.kernels import (
     ZonalRBF,
 )
 from actgp.layers import GPLayer
-from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose, load
+from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose
 from actgp.sphere import (
     Spectrum,
     SphericalHarmonics,
@@ -38,6 +39,8 @@ __all__ = [
     "ConversionReport",
     "CustomActivation",
     "CustomKernel",
+    "DGPClassifier",
+    "DGPRegressor",
     "DeepGP",
     "Diagnosis",
     "FitResult",

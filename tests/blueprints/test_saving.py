@@ -14,7 +14,7 @@ from gpytorch.priors import GammaPrior
 import actgp
 from actgp import files
 from actgp.blueprints import activations, features, kernels
-from actgp.models import rebuild
+from actgp.models import load, rebuild
 
 
 def randomise(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
@@ -251,7 +251,7 @@ def test_descriptions_can_be_part_of_other_files(tmp_path: Path) -> None:
     contents = files.read(tmp_path / "file", "estimator")
     assert_same(model, rebuild(contents.document["model"], contents.tensors), torch.float32)
     with pytest.raises(ValueError, match="must hold a file of kind 'model', got 'estimator'"):
-        actgp.load(tmp_path / "file")
+        load(tmp_path / "file")
 
 
 def backbone() -> torch.nn.Sequential:

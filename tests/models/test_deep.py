@@ -88,7 +88,7 @@ def test_the_network_is_a_copy_that_can_be_exported() -> None:
 
 
 def test_an_identity_prior_mean_is_a_skip_connection() -> None:
-    zero, identity = deep(num_layers=2), deep(num_layers=2, prior_mean="identity")
+    zero, identity = (deep(num_layers=2, prior_mean=mean) for mean in ("zero", "identity"))
     X = inputs(5)
     first = identity.layers[0](X)
     torch.testing.assert_close(first.mean, zero.layers[0](X).mean + X)
@@ -216,12 +216,19 @@ def test_a_backbone_comes_first() -> None:
 
 
 def test_the_papers_model_in_a_call() -> None:
-    model = actgp.deep_gp(4)
+    model = actgp.deep_gp(4, activation=actgp.Softplus(3.0), prior_mean="zero")
     assert [layer.num_outputs for layer in model.layers] == [4, 4, 1]
     assert all(layer.features.num_inducing == 128 for layer in model.layers)
     assert all(layer.features.num_levels == 20 for layer in model.layers)
     assert all(layer.features.activation.beta.item() == 3.0 for layer in model.layers)
     assert all(isinstance(layer.kernel, actgp.ArcCosine) for layer in model.layers)
+    assert all(layer.prior_mean == "zero" for layer in model.layers)
+
+
+def test_skip_connections_are_the_default_where_they_fit() -> None:
+    assert [layer.prior_mean for layer in actgp.deep_gp(4).gp_layers] == ["identity", "identity", "zero"]
+    assert [layer.prior_mean for layer in actgp.deep_gp(4, hidden_dim=3).gp_layers] == ["zero", "zero", "zero"]
+    assert isinstance(actgp.deep_gp(4).gp_layers[0].kernel, actgp.ArcCosine)
 
 
 def test_bad_deep_models_are_refused() -> None:

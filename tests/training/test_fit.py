@@ -140,16 +140,16 @@ def test_a_plateau_ends_a_stage() -> None:
 
 
 def test_a_stage_ends_with_what_predicted_held_out_rows_best() -> None:
-    X = torch.randn(80, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    y = torch.randn(80, dtype=torch.float64, generator=torch.Generator().manual_seed(1))  # nothing to learn
+    X = torch.randn(200, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = torch.randn(200, dtype=torch.float64, generator=torch.Generator().manual_seed(1))  # nothing to learn
     outcomes = {}
     for validation in (0.0, 0.25):
-        model, g = deep(num_inducing=40), torch.Generator().manual_seed(0)
+        model, g = deep(num_inducing=100), torch.Generator().manual_seed(0)
         recipe = Recipe(network_steps=400, num_steps=0, validation=validation, patience=50)
         result = actgp.fit(model, X, y, recipe, generator=g, progress=False)
         outcomes[validation] = (model.mean(X).detach() - y).square().mean().item(), len(result.network_objectives)
-    assert outcomes[0.0][0] < 0.4  # learnt by heart
-    assert outcomes[0.25][0] > 0.6
+    assert outcomes[0.0][0] < 0.6  # learnt by heart, in part
+    assert outcomes[0.25][0] > 0.7
     assert outcomes[0.25][1] < outcomes[0.0][1]
 
 

@@ -9,7 +9,7 @@ from gpytorch.constraints import GreaterThan
 from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikelihood
 
 from actgp import checks
-from actgp.activations import Activation, Softplus
+from actgp.activations import Activation
 from actgp.activations import activation as activation_of
 from actgp.features import ActivatedFeatures
 from actgp.kernels import ArcCosine, MatchedKernel
@@ -29,7 +29,7 @@ def deep_gp(
     activation: str | Activation | None = None,
     kernel: KernelName = "arccosine",
     num_levels: int = 20,
-    prior_mean: PriorMean = "zero",
+    prior_mean: PriorMean | None = None,
     likelihood: Likelihood | None = None,
     generator: torch.Generator | None = None,
 ) -> DeepGP:
@@ -41,17 +41,20 @@ def deep_gp(
         num_layers: How many GP layers.
         num_inducing: M, the number of inducing variables, or hidden units, of each layer.
         hidden_dim: The width between layers; D as in the paper by default.
-        activation: An activation or its name; softplus with sharpness 3 as in the paper by default.
+        activation: An activation or its name; softplus by default, whose sharpness of 1 leaves less of the prior
+            unexplained than the paper's, `Softplus(3.0)`.
         kernel: "arccosine" as in the paper, or "matched", whose spectrum is the activation's, so that the features
             explain more of it.
         num_levels: Ñ, the levels of the activation that are kept.
-        prior_mean: Of the hidden layers: "zero" as in the paper, or "identity", a skip connection, for hidden_dim = D.
+        prior_mean: Of the hidden layers: "zero" as in the paper, or "identity", a skip connection, for hidden_dim = D;
+            by default "identity" where that is possible.
         likelihood: A gpytorch likelihood; Gaussian by default, with a noise variance above 1e-6.
         generator: Draws the initial directions.
 
     Example:
         >>> import actgp
         >>> model = actgp.deep_gp(input_dim=8, num_outputs=1)
+        >>> as_published = actgp.deep_gp(8, activation=actgp.Softplus(3.0), prior_mean="zero")
     """
     D = checks.integer(input_dim, "input_dim", minimum=1)
     P = checks.integer(num_outputs, "num_outputs", minimum=1)
@@ -65,11 +68,12 @@ def deep_gp(
             "make them agree"
         )
     widths = [D, *[H] * (L - 1), P]
-    chosen = activation_of(Softplus(3.0) if activation is None else activation)
+    chosen = activation_of("softplus" if activation is None else activation)
+    hidden_mean: PriorMean = ("identity" if H == D else "zero") if prior_mean is None else prior_mean
     layers = []
     for i, (inputs, outputs) in enumerate(pairwise(widths)):
         own = copy.deepcopy(chosen)  # a learnable sharpness is each layer's own
         features = ActivatedFeatures(inputs, num_inducing, own, num_levels, generator=generator)
         prior = ArcCosine(inputs) if kernel == "arccosine" else MatchedKernel(inputs, own, num_levels)
-        layers.append(GPLayer(prior, features, outputs, prior_mean if i < L - 1 else "zero"))
+        layers.append(GPLayer(prior, features, outputs, hidden_mean if i < L - 1 else "zero"))
     return DeepGP(layers, likelihood)

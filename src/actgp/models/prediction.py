@@ -123,7 +123,7 @@ class Prediction:
             raise ValueError(f"level must lie between 0 and 1, got {level}; pass e.g. 0.95")
         if isinstance(self.likelihood, SoftmaxLikelihood | BernoulliLikelihood):
             raise ValueError("class labels have no interval, got a likelihood of classes; use probabilities")
-        ends = torch.tensor([(1 - level) / 2, (1 + level) / 2]).to(self.component_means)
+        ends = self.component_means.new_tensor([(1 - level) / 2, (1 + level) / 2])
         if isinstance(self.likelihood, GaussianLikelihood):
             sd = (self.component_variances + self.likelihood.noise).sqrt()
             lower, upper = (_mixture_quantile(self.component_means, sd, p) for p in ends)
@@ -181,7 +181,7 @@ def _nodes(
         return mean + variance.sqrt() * x.reshape(-1, 1, 1, 1), (-0.5 * x**2).log_softmax(0)
     sobol = torch.quasirandom.SobolEngine(mean.shape[-1], scramble=True, seed=SEED)
     points = torch.special.ndtri(sobol.draw(SOBOL_POINTS, dtype=torch.float64)).to(mean)  # [Q, P]
-    log_weights = torch.full((SOBOL_POINTS,), -log(SOBOL_POINTS)).to(mean)
+    log_weights = torch.full((SOBOL_POINTS,), -log(SOBOL_POINTS), dtype=mean.dtype, device=mean.device)
     return mean + variance.sqrt() * points[:, None, None], log_weights
 
 

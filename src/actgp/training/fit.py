@@ -21,7 +21,7 @@ from actgp.training.stages import draw_means, network_stage, posterior_stage
 from actgp.training.warm_start import warm_start
 
 EXACT_STEPS = 200
-FEWEST_TO_SPLIT = 50  # rows, below which none are held out
+FEWEST_TO_SPLIT = 200  # rows, below which too few would be held out to judge by
 MOST_HELD_OUT = 1_000
 CHECKPOINT_SECONDS = 10.0
 

@@ -24,7 +24,7 @@ class Recipe:
             sampled paths that predictions are made of, which is no bound, but the score that predictions are judged by.
         kl_weight: The weight of KL(q ‖ p) in it. Below one, the data count for more than they are. None, for the
             predictive objective, chooses the one that predicts held-out rows best.
-        validation: The part of the rows that is held out, if data are tensors of at least 50 rows: stages end with the
+        validation: The part of the rows that is held out, if data are tensors of at least 200 rows: stages end with the
             parameters that predicted them best. 0 holds out none.
         num_samples: S, the paths sampled through the hidden layers in each step.
         network_rate: Adam's learning rate in stage 1.

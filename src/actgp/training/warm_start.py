@@ -28,7 +28,7 @@ from actgp.training.recipe import Recipe
 ROWS_TO_JUDGE_BY = 1_000
 FACTORS = (10.0, 10.0**0.5)  # of the steps in which scales are sought: first long ones, then shorter ones
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e4
-UNJUDGED_KL_WEIGHT = 0.1  # where no rows are held out to choose a weight by
+UNJUDGED_KL_WEIGHT = 1.0  # where no rows are held out to choose a weight by
 SEED = 0
 
 Scales = tuple[float, ...]

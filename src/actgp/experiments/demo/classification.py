@@ -69,9 +69,7 @@ def scores() -> Iterator[Score]:
             2,
             num_layers=depth,
             num_inducing=NUM_INDUCING,
-            activation="softplus",
             kernel="matched",
-            prior_mean="identity",
             likelihood=BernoulliLikelihood(),
             generator=generator,
         )

@@ -28,8 +28,8 @@ def write_page(
     classes = [(f"{s.depth}", s.model, f"{s.accuracy:.1%}", _signed(s.log_likelihood)) for s in classifications]
     parts = [
         "<h1>One model, a network and a deep Gaussian process</h1>",
-        "<p>Each model was trained as a network, and then as a deep Gaussian process. Both are judged on held-out data; "
-        "the network's variance is its training error.</p>",
+        "<p>Each model was trained as a network, and then as a deep Gaussian process. Both are judged on held-out "
+        "data; the network's variance is its training error.</p>",
         "<h2>Regression</h2>",
         _table(("data", "model", "RMSE", "NLPD", "95 % coverage"), numbers),
         "<h2>Classification</h2>",

@@ -71,36 +71,21 @@ def scores() -> Iterator[Score]:
     for data, (X, y) in data_sets().items():
         parts = split(X, y)
         generator = torch.Generator().manual_seed(SEED)
-        model = deep_gp(
-            X.shape[1],
-            num_inducing=NUM_INDUCING,
-            activation="softplus",
-            kernel="matched",
-            prior_mean="identity",
-            generator=generator,
-        )
+        model = deep_gp(X.shape[1], num_inducing=NUM_INDUCING, kernel="matched", generator=generator)
         network = fit(model, parts.X, parts.y, RECIPE, generator=generator).network
         assert network is not None
         with torch.no_grad():
             error = (network(parts.X) - parts.y).square().mean()
             normal = Normal(network(parts.X_test), error.sqrt())
-        margin = 1.959964 * normal.stddev
-        yield _score(
-            data,
-            "network",
-            parts,
-            normal.mean,
-            normal.log_prob(parts.y_test),
-            normal.mean - margin,
-            normal.mean + margin,
-        )
+        half = 1.959964 * normal.stddev
+        ends = (normal.mean - half, normal.mean + half)
+        yield _score(data, "network", parts.y_test, normal.mean, normal.log_prob(parts.y_test), ends)
         prediction = model.predict(parts.X_test)
-        yield _score(
-            data, "deep GP", parts, prediction.mean, prediction.log_prob(parts.y_test), *prediction.interval(0.95)
-        )
+        log_prob = prediction.log_prob(parts.y_test)
+        yield _score(data, "deep GP", parts.y_test, prediction.mean, log_prob, prediction.interval(0.95))
 
 
-def _score(data: str, model: str, parts: Split, mean: Tensor, log_prob: Tensor, lower: Tensor, upper: Tensor) -> Score:
-    y = parts.y_test
+def _score(data: str, model: str, y: Tensor, mean: Tensor, log_prob: Tensor, ends: tuple[Tensor, Tensor]) -> Score:
+    lower, upper = ends
     covered = ((y > lower) & (y < upper)).float().mean()
     return Score(data, model, (y - mean).square().mean().sqrt().item(), -log_prob.mean().item(), covered.item())

@@ -1,0 +1,95 @@
+"""Classification on tables."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from gpytorch.likelihoods import BernoulliLikelihood, Likelihood, SoftmaxLikelihood
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils.multiclass import check_classification_targets
+
+from actgp.estimators.base import DGPEstimator
+from actgp.estimators.parts import Part, describe_labels
+
+Values = NDArray[np.float64]
+
+
+class DGPClassifier(ClassifierMixin, DGPEstimator):
+    """A deep GP for classes, as a scikit-learn estimator.
+
+    Two classes have a single latent function and a Bernoulli likelihood; more have one function for each class and a
+    softmax. Labels may be strings. Inputs are standardised inside. A row's prediction does not depend on the rows
+    beside it.
+
+    Args:
+        num_layers: How many GP layers.
+        num_inducing: M, the hidden units of each layer; never more than there are rows.
+        activation: An activation or its name; softplus by default.
+        kernel: "matched", whose spectrum is the activation's, or "arccosine".
+        recipe: How it is trained; by default what suits the number of rows.
+        num_samples: S, the paths through the hidden layers that predictions are mixtures of.
+        random_state: An integer gives the same model in every fit.
+        device: Where to train and predict; the CPU by default.
+        progress: Whether to show a progress bar, on a terminal.
+
+    Attributes:
+        classes_: The labels, sorted: the columns of `predict_proba`.
+        model_: The `DeepGP`, in standardised units.
+        recipe_: How it was trained.
+        input_scaler_: Standardises X.
+        n_features_in_: The number of columns of X.
+        feature_names_in_: Their names, if X had names.
+
+    Example:
+        >>> import actgp, numpy as np
+        >>> X = np.linspace(-2, 2, 50)[:, None]
+        >>> recipe = actgp.Recipe(network_steps=50, num_steps=10)
+        >>> classifier = actgp.DGPClassifier(num_inducing=10, recipe=recipe, random_state=0)
+        >>> probabilities = classifier.fit(X, np.where(X[:, 0] > 0, "right", "left")).predict_proba(X)
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> "DGPClassifier":
+        """Trains on rows X [N, D] and labels y [N]."""
+        rows, labels = self._checked(X, y)
+        check_classification_targets(labels)
+        encoder = LabelEncoder().fit(labels)
+        C = len(encoder.classes_)
+        if C < 2:
+            raise ValueError(
+                f"y must hold at least two classes, got 1 class, {encoder.classes_.tolist()[0]!r}; "
+                "add rows of another class"
+            )
+        binary = C == 2
+        likelihood: Likelihood = (
+            BernoulliLikelihood() if binary else SoftmaxLikelihood(num_classes=C, mixing_weights=False)
+        )
+        trained = self._train(rows, torch.from_numpy(encoder.transform(labels)), 1 if binary else C, likelihood)
+        self._keep(X, trained)
+        self.classes_ = encoder.classes_
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The most probable label of each row."""
+        probabilities = self.predict_proba(X)
+        labels: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
+        return labels
+
+    def predict_proba(self, X: ArrayLike) -> Values:
+        """The probability of each class at each row, [N, C], in the order of `classes_`."""
+        probabilities: Values = self._predict(X).probabilities.cpu().numpy()
+        return probabilities
+
+    def predict_log_proba(self, X: ArrayLike) -> Values:
+        """The logarithm of `predict_proba`; for two classes, accurate also where a probability rounds to zero."""
+        prediction = self._predict(X)
+        if len(self.classes_) > 2:
+            smallest = torch.finfo(torch.float64).tiny
+            return prediction.probabilities.clamp_min(smallest).log().cpu().numpy()
+        N = prediction.component_means.shape[1]
+        labels = (torch.full((N,), label).to(prediction.component_means) for label in (0.0, 1.0))
+        return torch.stack([prediction.log_prob(y) for y in labels], dim=-1).cpu().numpy()
+
+    def _describe_targets(self) -> Part:
+        return {"classes": describe_labels(self.classes_)}, {}

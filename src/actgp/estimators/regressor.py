@@ -1,0 +1,137 @@
+"""Regression on tables."""
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_array, check_consistent_length
+from torch import Tensor
+
+from actgp import checks
+from actgp.estimators.base import LARGEST_SEED, DGPEstimator
+from actgp.estimators.parts import Part, describe_scaler
+from actgp.estimators.rows import function_values
+
+Values = NDArray[np.float64]
+
+
+class DGPRegressor(RegressorMixin, DGPEstimator):
+    """A deep GP for real targets, as a scikit-learn estimator: means, standard deviations, intervals, densities.
+
+    Inputs and targets are standardised inside; everything comes back in the units of y. Several targets, y of shape
+    [N, P], share the hidden layers and, relative to their spread, the noise. A row's prediction does not depend on the
+    rows beside it.
+
+    Args:
+        num_layers: How many GP layers.
+        num_inducing: M, the hidden units of each layer; never more than there are rows.
+        activation: An activation or its name; softplus by default.
+        kernel: "matched", whose spectrum is the activation's, or "arccosine".
+        recipe: How it is trained; by default what suits the number of rows.
+        num_samples: S, the paths through the hidden layers that predictions are mixtures of.
+        random_state: An integer gives the same model in every fit.
+        device: Where to train and predict; the CPU by default.
+        progress: Whether to show a progress bar, on a terminal.
+
+    Attributes:
+        model_: The `DeepGP`, in standardised units.
+        recipe_: How it was trained.
+        input_scaler_: Standardises X.
+        target_scaler_: Standardises y.
+        n_features_in_: The number of columns of X.
+        feature_names_in_: Their names, if X had names.
+
+    Example:
+        >>> import actgp, numpy as np
+        >>> X = np.linspace(-2, 2, 50)[:, None]
+        >>> recipe = actgp.Recipe(network_steps=50, num_steps=10)
+        >>> regressor = actgp.DGPRegressor(num_inducing=10, recipe=recipe, random_state=0).fit(X, np.sin(X[:, 0]))
+        >>> mean, std = regressor.predict(X, return_std=True)
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> "DGPRegressor":
+        """Trains on rows X [N, D] and targets y, [N] or [N, P]."""
+        rows, values = self._checked(X, y, y_numeric=True, multi_output=True)
+        values = np.asarray(values, dtype=np.float64)
+        columns = values.reshape(len(values), -1)  # [N, P]
+        scaler = StandardScaler().fit(columns)
+        trained = self._train(rows, torch.from_numpy(scaler.transform(columns)), columns.shape[1], None)
+        self._keep(X, trained)
+        self.target_scaler_ = scaler
+        self._single_target = values.ndim == 1
+        return self
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Values | tuple[Values, Values]:
+        """E[y] at each row; with `return_std`, also the standard deviation of y, noise included."""
+        prediction = self._predict(X)
+        mean = self._in_units(prediction.mean)
+        if not return_std:
+            return mean
+        std = self._columns(prediction.variance.sqrt()) * self.target_scaler_.scale_
+        return mean, self._shaped(std)
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[Values, Values]:
+        """Lower and upper ends of the central interval that holds y with probability `level`, at each row."""
+        lower, upper = self._predict(X).interval(level)
+        return self._in_units(lower), self._in_units(upper)
+
+    def log_density(self, X: ArrayLike, y: ArrayLike) -> Values:
+        """log p(y_i | x_i) at each row, [N], of all targets together; its mean is minus the NLPD."""
+        prediction = self._predict(X)
+        values = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        check_consistent_length(X, values)
+        columns = values.reshape(len(values), -1)
+        scale = self.target_scaler_.scale_
+        if columns.shape[1] != len(scale):
+            raise ValueError(
+                f"y must have {len(scale)} columns, as in fit, got {columns.shape[1]}; select those columns"
+            )
+        scaled = torch.from_numpy(self.target_scaler_.transform(columns)).to(prediction.component_means)
+        # y = μ + s z has the density p(z) / s
+        density: Values = prediction.log_prob(scaled).cpu().numpy() - np.log(scale).sum()
+        return density
+
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> Values:
+        """Draws functions from the posterior, without noise, and evaluates each at all rows.
+
+        Args:
+            X: Rows.
+            n_samples: How many functions.
+            random_state: An integer gives the same functions in every call.
+
+        Returns:
+            [N, n_samples], or [N, P, n_samples] for y of shape [N, P].
+        """
+        inputs = self._inputs(X)
+        n_samples = checks.integer(n_samples, "n_samples", minimum=1)
+        seed = int(check_random_state(random_state).randint(LARGEST_SEED))
+        generator = torch.Generator(inputs.device).manual_seed(seed)
+        values = function_values(self.model_, inputs, n_samples, generator).cpu().numpy()  # [N, P, K]
+        scaler = self.target_scaler_
+        values = values * scaler.scale_[:, None] + scaler.mean_[:, None]
+        return values[:, 0] if self._single_target else values
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _describe_targets(self) -> Part:
+        document, tensors = describe_scaler(self.target_scaler_, "targets")
+        return document | {"single_target": self._single_target}, tensors
+
+    def _in_units(self, values: Tensor) -> Values:
+        return self._shaped(self.target_scaler_.inverse_transform(self._columns(values)))
+
+    def _columns(self, values: Tensor) -> Values:
+        """[N, P], also for one output."""
+        columns: Values = values.reshape(len(values), -1).cpu().numpy()
+        return columns
+
+    def _shaped(self, columns: Values) -> Values:
+        """[N] if y was, [N, P] otherwise."""
+        return columns[:, 0] if self._single_target else columns
