@@ -59,7 +59,8 @@ def class_probabilities(prediction: Prediction) -> Float[Tensor, "N C"]:
     """
     S, _, C = prediction.component_means.shape
     K = -(-NODES // S)
-    noise = _normal_points(K * S, C).to(prediction.component_means).reshape(K, S, 1, C)
+    # Runs of a Sobol sequence cover the cube each; every S-th point of it would not.
+    noise = _normal_points(S * K, C).to(prediction.component_means).reshape(S, K, 1, C).transpose(0, 1)
     rows = max(1, CHUNK // (K * S * C))
     parts = (values.split(rows, dim=1) for values in (prediction.component_means, prediction.component_variances))
     return torch.cat([(m + v.sqrt() * noise).softmax(-1).mean((0, 1)) for m, v in zip(*parts, strict=True)])
