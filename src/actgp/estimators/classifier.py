@@ -5,13 +5,17 @@ from typing import Any
 import numpy as np
 import torch
 from gpytorch.likelihoods import BernoulliLikelihood, Likelihood, SoftmaxLikelihood
+from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
+from torch import Tensor
 
 from actgp.estimators.base import DGPEstimator
 from actgp.estimators.parts import Part, describe_labels
+from actgp.estimators.rows import class_probabilities
+from actgp.models import Prediction
 
 Values = NDArray[np.float64]
 
@@ -78,18 +82,24 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
 
     def predict_proba(self, X: ArrayLike) -> Values:
         """The probability of each class at each row, [N, C], in the order of `classes_`."""
-        probabilities: Values = self._predict(X).probabilities.cpu().numpy()
-        return probabilities
+        prediction = self._predict(X)
+        if len(self.classes_) == 2:
+            return _log_probabilities_of_two(prediction).exp().cpu().numpy()
+        return class_probabilities(prediction).cpu().numpy()
 
     def predict_log_proba(self, X: ArrayLike) -> Values:
         """The logarithm of `predict_proba`; for two classes, accurate also where a probability rounds to zero."""
         prediction = self._predict(X)
-        if len(self.classes_) > 2:
-            smallest = torch.finfo(torch.float64).tiny
-            return prediction.probabilities.clamp_min(smallest).log().cpu().numpy()
-        N = prediction.component_means.shape[1]
-        labels = (torch.full((N,), label).to(prediction.component_means) for label in (0.0, 1.0))
-        return torch.stack([prediction.log_prob(y) for y in labels], dim=-1).cpu().numpy()
+        if len(self.classes_) == 2:
+            return _log_probabilities_of_two(prediction).cpu().numpy()
+        smallest = torch.finfo(torch.float64).tiny
+        return class_probabilities(prediction).clamp_min(smallest).log().cpu().numpy()
 
     def _describe_targets(self) -> Part:
         return {"classes": describe_labels(self.classes_)}, {}
+
+
+def _log_probabilities_of_two(prediction: Prediction) -> Float[Tensor, "N 2"]:
+    N = prediction.component_means.shape[1]
+    labels = (prediction.component_means.new_full((N,), label) for label in (0.0, 1.0))
+    return torch.stack([prediction.log_prob(y) for y in labels], dim=-1)
