@@ -55,9 +55,9 @@ def test_probabilities(name: str, table: Data, request: pytest.FixtureRequest) -
 def test_probabilities_are_those_of_the_model(three_classes: actgp.DGPClassifier, table: Data) -> None:
     rows = table[0][:10]
     inputs = torch.from_numpy(three_classes.input_scaler_.transform(rows))
-    expected = three_classes.model_.predict(inputs, 500).probabilities
+    expected = three_classes.model_.predict(inputs, 2_000).probabilities
     many = pickle.loads(pickle.dumps(three_classes)).set_params(num_samples=256)
-    np.testing.assert_allclose(many.predict_proba(rows), expected, atol=0.02)
+    np.testing.assert_allclose(many.predict_proba(rows), expected, atol=0.03)
 
 
 def test_each_component_is_integrated_by_itself(generator: torch.Generator) -> None:

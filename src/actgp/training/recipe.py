@@ -9,7 +9,7 @@ from actgp import checks
 from actgp.models import DeepGP
 
 ObjectiveName = Literal["elbo", "predictive"]
-KL_WEIGHTS = (1.0, 0.3, 0.1, 0.03)
+KL_WEIGHTS = (1.0, 0.3, 0.1, 0.03, 0.01)
 Stopped = Literal["converged", "steps", "stalled", "callback"]
 
 
