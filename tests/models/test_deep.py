@@ -254,7 +254,7 @@ def test_bad_deep_models_are_refused() -> None:
             actgp.deep_gp(2, **{name: bad})  # type: ignore[arg-type]
 
 
-def test_features_of_an_unknown_kind_have_no_network_and_no_functions() -> None:
+def test_features_of_a_users_own_train_and_have_a_network() -> None:
     class Doubled(actgp.InducingFeatures):
         """Function values, twice as large."""
 
@@ -272,9 +272,11 @@ def test_features_of_an_unknown_kind_have_no_network_and_no_functions() -> None:
         points = inputs(3)
 
     dgp = actgp.DeepGP([actgp.GPLayer(actgp.ArcCosine(2), Doubled())], GaussianLikelihood()).double()
-    assert dgp.mean(inputs(4)).shape == (4,)
-    with pytest.raises(TypeError, match="a network needs activated features or inducing points, got Doubled; use the"):
-        dgp.network()
+    X = inputs(20)
+    result = actgp.fit(dgp, X, torch.sin(X[:, 0]), actgp.Recipe(network_steps=5, num_steps=5), progress=False)
+    assert result.network is not None
+    torch.testing.assert_close(dgp.network()(X), dgp.mean(X))
+    assert not torch.allclose(dgp.network()(X), result.network(X))
     with pytest.raises(TypeError, match="drawn with activated features or inducing points, got Doubled; use those"):
         dgp.sample_functions(1)
 

@@ -9,7 +9,7 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from actgp.features import ActivatedFeatures, InducingPoints
+from actgp.features import ActivatedFeatures, InducingFeatures, InducingPoints
 from actgp.kernels import ZonalKernel
 from actgp.layers.gp_layer import GPLayer
 from actgp.sphere import chebyshev_coefficients, chebyshev_series, lift, project
@@ -46,6 +46,17 @@ class KernelUnits(nn.Module):
         return self.kernel.forward(X, self.locations)
 
 
+class FeatureUnits(nn.Module):
+    """x ↦ Kuf of any other features, as they are."""
+
+    def __init__(self, features: InducingFeatures, kernel: Kernel) -> None:
+        super().__init__()
+        self.features, self.kernel = copy.deepcopy(features), copy.deepcopy(kernel)
+
+    def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
+        return self.features.cross(self.kernel, X).T
+
+
 class NetworkLayer(nn.Module):
     """The mean of a GP layer: hidden units, output weights V, and a skip connection for an identity prior mean."""
 
@@ -57,10 +68,7 @@ class NetworkLayer(nn.Module):
         elif isinstance(features, InducingPoints):
             self.units = KernelUnits(features, layer.kernel)
         else:
-            raise TypeError(
-                f"a network needs activated features or inducing points, got {type(features).__name__}; "
-                "use the model's own mean"
-            )
+            self.units = FeatureUnits(features, layer.kernel)
         self.output_weights = nn.Parameter(layer.output_weights().detach().to(layer.q.mean.dtype))  # [M, P]
         self.skip = layer.prior_mean == "identity"
 
