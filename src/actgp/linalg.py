@@ -47,6 +47,14 @@ def stable_cholesky(K: Float64[Tensor, "M M"], relative_jitter: float = RELATIVE
     )
 
 
+def posterior_scale(H: Float64[Tensor, "*batch M M"]) -> Float64[Tensor, "*batch M M"]:
+    """S, lower triangular with S Sᵀ = (I + H)⁻¹: the covariance of N(0, I) after data with the information H ≥ 0."""
+    eye = torch.eye(H.shape[-1], dtype=H.dtype, device=H.device)
+    C = torch.linalg.cholesky((H + eye).flip(-2, -1))  # J (I + H) J = C Cᵀ, where J reverses indices
+    inverse = torch.linalg.solve_triangular(C, eye.expand_as(C), upper=False)
+    return inverse.mT.flip(-2, -1)  # J C⁻ᵀ J: reversing makes a lower triangle of an upper
+
+
 def inverse_cholesky(K: Float64[Tensor, "M M"]) -> Float64[Tensor, "M M"]:
     """R = L⁻¹, L Lᵀ = K + jitter · I: what whitens, once for all products with it."""
     return InverseCholesky.apply(K)

@@ -15,11 +15,12 @@ from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
 import actgp
 from actgp import Recipe
 from actgp.likelihoods import targets
+from actgp.linalg import posterior_scale
 from actgp.training import warm_start
 from actgp.training.data import TensorBatches
 from actgp.training.objectives import posterior_objective, posterior_score
 from actgp.training.recipe import KL_WEIGHTS
-from actgp.training.warm_start import UNJUDGED_KL_WEIGHT, ScaledModel, gauss_newton, posterior_scale, seek
+from actgp.training.warm_start import UNJUDGED_KL_WEIGHT, ScaledModel, gauss_newton, seek
 
 LIKELIHOODS: dict[str, tuple[Likelihood, int]] = {
     "gaussian": (GaussianLikelihood(), 1),

@@ -20,6 +20,7 @@ from actgp.convert.split import Split, split
 from actgp.convert.sweeps import Composition, sweep
 from actgp.layers import GPLayer, mean_of
 from actgp.likelihoods import supported
+from actgp.linalg import posterior_scale
 from actgp.models import DeepGP
 
 DEFAULT_ENERGY = 0.99999
@@ -175,11 +176,7 @@ def _settle(layers: list[GPLayer], X: Float64[Tensor, "N D"], noise: float) -> N
         A = layer.whiten(X)
         outputs = A.T @ m
         tau2 = (noise**2 * outputs.var(0)).clamp_min(SMALLEST)  # [P]
-        eye = torch.eye(len(m), dtype=m.dtype, device=m.device)
-        Lambda = eye + (A @ A.T) / tau2[:, None, None]  # [P, M, M]
-        # Λ = U Uᵀ with U upper triangular, from the Cholesky factor of the reversed matrix; then S = U⁻ᵀ is lower.
-        U = torch.linalg.cholesky(Lambda.flip(-2, -1)).flip(-2, -1)
-        layer.q.assign(m, torch.linalg.solve_triangular(U.mT, eye.expand_as(U), upper=False))
+        layer.q.assign(m, posterior_scale((A @ A.T) / tau2[:, None, None]))  # [P, M, M]
         X = outputs
 
 

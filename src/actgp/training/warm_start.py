@@ -20,6 +20,7 @@ from torch import Tensor
 from actgp.kernels import ZonalKernel
 from actgp.layers import GPLayer, mean_of
 from actgp.likelihoods import fisher_factors
+from actgp.linalg import posterior_scale
 from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches
 from actgp.training.objectives import posterior_objective, posterior_score
@@ -113,14 +114,6 @@ class ScaledModel:
             layer.q.assign(mean * scale**-0.5, posterior_scale(scale / (noise * kl_weight) * total).to(mean))
         if self.noise is not None:
             _set_noise(self.model, self.noise.item() * noise)
-
-
-def posterior_scale(curvature: Float64[Tensor, "P M M"]) -> Float64[Tensor, "P M M"]:
-    """S, lower triangular with S Sᵀ = (I + H)⁻¹; J reverses indices, which makes a lower triangle of an upper."""
-    eye = torch.eye(curvature.shape[-1], dtype=curvature.dtype, device=curvature.device)
-    C = torch.linalg.cholesky((curvature + eye).flip(-2, -1))  # J (I + H) J = C Cᵀ
-    inverse = torch.linalg.solve_triangular(C, eye.expand_as(C), upper=False)
-    return inverse.mT.flip(-2, -1)  # J C⁻ᵀ J
 
 
 def gauss_newton(model: DeepGP, batches: Batches) -> Curvature:
