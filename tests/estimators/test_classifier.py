@@ -4,14 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from gpytorch.likelihoods import SoftmaxLikelihood
 from numpy.typing import NDArray
 from sklearn.datasets import load_iris
 from sklearn.model_selection import cross_val_score
 from small_estimators import Data, classifier
 
 import actgp
-from actgp.estimators.rows import class_probabilities
 
 
 def test_strings(three_classes: actgp.DGPClassifier, table: Data, words: NDArray[np.str_]) -> None:
@@ -50,24 +48,6 @@ def test_probabilities(name: str, table: Data, request: pytest.FixtureRequest) -
     np.testing.assert_allclose(fitted.predict_proba(X[::-1])[::-1], probabilities, rtol=1e-9)
     copy = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(copy.predict_proba(X), probabilities)
-
-
-def test_probabilities_are_those_of_the_model(three_classes: actgp.DGPClassifier, table: Data) -> None:
-    rows = table[0][:10]
-    inputs = torch.from_numpy(three_classes.input_scaler_.transform(rows))
-    expected = three_classes.model_.predict(inputs, 2_000).probabilities
-    many = pickle.loads(pickle.dumps(three_classes)).set_params(num_samples=256)
-    np.testing.assert_allclose(many.predict_proba(rows), expected, atol=0.03)
-
-
-def test_each_component_is_integrated_by_itself(generator: torch.Generator) -> None:
-    """Components that differ much, each of them wide: the error of one would not cancel against another's."""
-    likelihood = SoftmaxLikelihood(num_classes=3, mixing_weights=False)
-    mean = 3.0 * torch.randn(32, 20, 3, dtype=torch.float64, generator=generator)
-    noise = torch.randn(20_000, 1, 20, 3, dtype=torch.float64, generator=generator)
-    expected = torch.stack([(part + 3.0 * noise).softmax(-1).mean((0, 1)) for part in mean]).mean(0)
-    prediction = actgp.Prediction(mean, torch.full_like(mean, 9.0), likelihood)
-    torch.testing.assert_close(class_probabilities(prediction), expected, atol=6e-3, rtol=0)
 
 
 def test_logarithms_where_probabilities_round_to_zero(two_classes: actgp.DGPClassifier, table: Data) -> None:

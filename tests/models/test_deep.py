@@ -215,6 +215,17 @@ def test_a_backbone_comes_first() -> None:
     assert backbone[1].weight.grad.abs().max() > 0
 
 
+def test_a_prediction_does_not_depend_on_the_inputs_beside_it() -> None:
+    model = deep(num_layers=3)
+    X = inputs(7)
+    together = model.predict(X, num_samples=6)
+    for i in range(7):
+        alone = model.predict(X[i : i + 1], num_samples=6)
+        torch.testing.assert_close(alone.component_means[:, 0], together.component_means[:, i])
+    another = model.predict(X, num_samples=6, generator=torch.Generator().manual_seed(1))
+    assert not torch.allclose(another.component_means, together.component_means)
+
+
 def test_the_papers_model_in_a_call() -> None:
     model = actgp.deep_gp(4, activation=actgp.Softplus(3.0), prior_mean="zero")
     assert [layer.num_outputs for layer in model.layers] == [4, 4, 1]

@@ -183,3 +183,13 @@ def test_what_a_likelihood_does_not_have_is_refused() -> None:
         mixture(SOFTMAX).interval()
     with pytest.raises(ValueError, match="level must lie between 0 and 1, got 95.0; pass e.g. 0.95"):
         mixture(GaussianLikelihood()).interval(95.0)
+
+
+def test_each_component_is_integrated_by_itself(generator: torch.Generator) -> None:
+    """Components that differ much, each of them wide: the error of one would not cancel against another's."""
+    likelihood = SoftmaxLikelihood(num_classes=3, mixing_weights=False)
+    mean = 3.0 * torch.randn(32, 20, 3, dtype=torch.float64, generator=generator)
+    noise = torch.randn(20_000, 1, 20, 3, dtype=torch.float64, generator=generator)
+    expected = torch.stack([(part + 3.0 * noise).softmax(-1).mean((0, 1)) for part in mean]).mean(0)
+    prediction = actgp.Prediction(mean, torch.full_like(mean, 9.0), likelihood)
+    torch.testing.assert_close(prediction.probabilities, expected, atol=6e-3, rtol=0)

@@ -20,7 +20,6 @@ from actgp.activations import Activation
 from actgp.activations import activation as activation_of
 from actgp.estimators.defaults import hidden_layers, recipe_for
 from actgp.estimators.parts import Part, describe_parameters, describe_scaler
-from actgp.estimators.rows import predict_rows
 from actgp.models import DeepGP, Prediction, deep_gp
 from actgp.models.build import KernelName
 from actgp.training import Recipe, fit
@@ -151,4 +150,4 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     def _predict(self, X: ArrayLike) -> Prediction:
         """In the units of the model."""
         inputs = self._inputs(X)
-        return predict_rows(self.model_, inputs, checks.integer(self.num_samples, "num_samples", minimum=1))
+        return self.model_.predict(inputs, self.num_samples)

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from actgp.estimators.base import DGPEstimator
 from actgp.estimators.parts import Part, describe_labels
-from actgp.estimators.rows import class_probabilities
 from actgp.models import Prediction
 
 Values = NDArray[np.float64]
@@ -85,7 +84,7 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
         prediction = self._predict(X)
         if len(self.classes_) == 2:
             return _log_probabilities_of_two(prediction).exp().cpu().numpy()
-        return class_probabilities(prediction).cpu().numpy()
+        return prediction.probabilities.cpu().numpy()
 
     def predict_log_proba(self, X: ArrayLike) -> Values:
         """The logarithm of `predict_proba`; for two classes, accurate also where a probability rounds to zero."""
@@ -93,7 +92,7 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
         if len(self.classes_) == 2:
             return _log_probabilities_of_two(prediction).cpu().numpy()
         smallest = torch.finfo(torch.float64).tiny
-        return class_probabilities(prediction).clamp_min(smallest).log().cpu().numpy()
+        return prediction.probabilities.clamp_min(smallest).log().cpu().numpy()
 
     def _describe_targets(self) -> Part:
         return {"classes": describe_labels(self.classes_)}, {}

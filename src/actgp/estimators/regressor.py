@@ -12,7 +12,8 @@ from torch import Tensor
 from actgp import checks
 from actgp.estimators.base import LARGEST_SEED, DGPEstimator
 from actgp.estimators.parts import Part, describe_scaler
-from actgp.estimators.rows import function_values
+
+ROWS = 2_048  # at which functions are evaluated at a time
 
 Values = NDArray[np.float64]
 
@@ -110,7 +111,10 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         n_samples = checks.integer(n_samples, "n_samples", minimum=1)
         seed = int(check_random_state(random_state).randint(LARGEST_SEED))
         generator = torch.Generator(inputs.device).manual_seed(seed)
-        values = function_values(self.model_, inputs, n_samples, generator).cpu().numpy()  # [N, P, K]
+        with torch.no_grad():
+            functions = self.model_.sample_functions(n_samples, generator=generator)
+            drawn = [torch.cat([f(part).reshape(len(part), -1) for part in inputs.split(ROWS)]) for f in functions]
+        values = torch.stack(drawn, dim=-1).cpu().numpy()  # [N, P, K]
         scaler = self.target_scaler_
         values = values * scaler.scale_[:, None] + scaler.mean_[:, None]
         return values[:, 0] if self._single_target else values

@@ -21,9 +21,10 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.blueprints import Description, describe_layer, describe_likelihood, describe_state
-from actgp.layers import Constants, GPLayer, LayerFunction, Marginals, NetworkLayer, draw_functions, mean_of
+from actgp.layers import Constants, GPLayer, LayerFunction, NetworkLayer, draw_functions, mean_of
 from actgp.likelihoods import expected_log_prob, supported, targets
 from actgp.models.prediction import Prediction, squeeze_outputs
+from actgp.sampling import normal_points
 
 CHUNK = 2**22  # numbers in the largest tensor of a chunk of a prediction
 SEED = 0
@@ -122,8 +123,13 @@ class DeepGP(nn.Module):
             num_samples: S; a model of one layer needs, and takes, only one.
             generator: Source of randomness.
         """
-        num_samples = checks.integer(num_samples, "num_samples", minimum=1)
-        return self._paths(self.enter(X), self._constants(), num_samples, generator)
+        S = self._num_paths(checks.integer(num_samples, "num_samples", minimum=1))
+        h = self.enter(X)
+        noises = [
+            torch.randn(S, len(h), layer.num_outputs, dtype=h.dtype, device=h.device, generator=generator)
+            for layer in self.gp_layers[:-1]
+        ]
+        return self._paths(h, self._constants(), S, noises)
 
     def kl(self) -> Float[Tensor, ""]:
         """Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ))."""
@@ -133,6 +139,9 @@ class DeepGP(nn.Module):
     def predict(self, X: Tensor, num_samples: int = 20, *, generator: torch.Generator | None = None) -> Prediction:
         """The predictive distribution at each input: a mixture over sampled paths.
 
+        A path has the same noise ε at all inputs, h(x) = mean(x) + sd(x) ε, which leaves its distribution at each of
+        them as it is: predictions are smooth in x, and none depends on the inputs beside it. The ε are quasi-random.
+
         Args:
             X: Inputs. They are taken in chunks, so that memory does not grow with their number.
             num_samples: S, the number of paths; a model of one layer needs, and takes, only one.
@@ -140,11 +149,15 @@ class DeepGP(nn.Module):
         """
         self.check_inputs(X)
         num_samples = checks.integer(num_samples, "num_samples", minimum=1)
-        generator = torch.Generator(X.device).manual_seed(SEED) if generator is None else generator
+        seed = (
+            SEED if generator is None else int(torch.randint(2**31, (), generator=generator, device=generator.device))
+        )
         constants = self._constants()
+        S, widths = self._num_paths(num_samples), [layer.num_outputs for layer in self.gp_layers[:-1]]
+        noises = [noise.unsqueeze(1) for noise in normal_points(S, sum(widths), seed).to(X).split(widths, dim=1)]
         widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
-        rows = max(1, CHUNK // (num_samples * widest))
-        chunks = [self._paths(self.enter(part), constants, num_samples, generator) for part in X.split(rows)]
+        rows = max(1, CHUNK // (S * widest))
+        chunks = [self._paths(self.enter(part), constants, S, noises) for part in X.split(rows)]
         mean, variance = (torch.cat(parts, dim=1) for parts in zip(*chunks, strict=True))
         return Prediction(mean, variance, self.likelihood)
 
@@ -194,17 +207,20 @@ class DeepGP(nn.Module):
     def _constants(self) -> list[Constants]:
         return [layer.constants() for layer in self.gp_layers]
 
+    def _num_paths(self, num_samples: int) -> int:
+        return num_samples if len(self.gp_layers) > 1 else 1
+
     def _paths(
-        self, h: Float[Tensor, "N D"], constants: list[Constants], num_samples: int, generator: torch.Generator | None
+        self, h: Float[Tensor, "N D"], constants: list[Constants], num_paths: int, noises: list[Tensor]
     ) -> Paths:
-        N, S = len(h), num_samples if len(self.gp_layers) > 1 else 1
-        for i, (layer, constant) in enumerate(zip(self.gp_layers, constants, strict=True)):
-            mean, variance = layer.marginals(h, constant)
-            if i == 0:  # the same for every path: computed once, then repeated
-                mean, variance = (values.expand(S, -1, -1).reshape(S * N, -1) for values in (mean, variance))
-            if i < len(self.gp_layers) - 1:
-                h = _sample(Marginals(mean, variance), generator)
-        return Paths(mean.reshape(S, N, -1), variance.reshape(S, N, -1))
+        """Composes the layers along paths h = mean + sd ε, with noises ε [S, N or 1, H] for each hidden layer."""
+        S, N = num_paths, len(h)
+        mean, variance = (values.expand(S, *values.shape) for values in self.gp_layers[0].marginals(h, constants[0]))
+        for layer, constant, noise in zip(self.gp_layers[1:], constants[1:], noises, strict=True):
+            # the variance is kept away from zero, where its root has no gradient
+            h = mean + variance.clamp_min(torch.finfo(mean.dtype).eps).sqrt() * noise  # [S, N, H]
+            mean, variance = (values.unflatten(0, (S, N)) for values in layer.marginals(h.flatten(0, 1), constant))
+        return Paths(mean, variance)
 
 
 @dataclass(frozen=True)
@@ -220,10 +236,3 @@ class SampledFunction:
         for layer in self.layers:
             h = layer(h)
         return squeeze_outputs(h)
-
-
-def _sample(marginals: Marginals, generator: torch.Generator | None) -> Tensor:
-    """h = mean + sd · ε; the variance is kept away from zero, where the root has no gradient."""
-    mean, variance = marginals
-    noise = torch.randn(mean.shape, dtype=mean.dtype, device=mean.device, generator=generator)
-    return mean + variance.clamp_min(torch.finfo(mean.dtype).eps).sqrt() * noise

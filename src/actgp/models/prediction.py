@@ -23,10 +23,11 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, Distribution
 
 from actgp.likelihoods import conditional, log_marginal, sample_latent, targets
+from actgp.sampling import normal_points
 
 QUADRATURE_POINTS = 401
 QUADRATURE_RANGE = 7.0  # standard deviations
-SOBOL_POINTS = 512
+SOBOL_POINTS = 4_096  # of all components together
 INTERVAL_SAMPLES = 2_000
 BISECTIONS = 60
 CHUNK = 2**24  # numbers in the largest tensor
@@ -179,10 +180,11 @@ def _nodes(
         # The trapezoidal rule resolves likelihoods down to a thirtieth of the latent's sd; Gauss–Hermite does not.
         x = torch.linspace(-QUADRATURE_RANGE, QUADRATURE_RANGE, QUADRATURE_POINTS).to(mean)
         return mean + variance.sqrt() * x.reshape(-1, 1, 1, 1), (-0.5 * x**2).log_softmax(0)
-    sobol = torch.quasirandom.SobolEngine(mean.shape[-1], scramble=True, seed=SEED)
-    points = torch.special.ndtri(sobol.draw(SOBOL_POINTS, dtype=torch.float64)).to(mean)  # [Q, P]
-    log_weights = torch.full((SOBOL_POINTS,), -log(SOBOL_POINTS), dtype=mean.dtype, device=mean.device)
-    return mean + variance.sqrt() * points[:, None, None], log_weights
+    S, _, P = mean.shape
+    Q = -(-SOBOL_POINTS // S)
+    # Components have points of their own: runs of the sequence, of which each covers the normal distribution.
+    points = normal_points(S * Q, P, SEED).to(mean).reshape(S, Q, 1, P).transpose(0, 1)  # [Q, S, 1, P]
+    return mean + variance.sqrt() * points, mean.new_full((Q,), -log(Q))
 
 
 def _draws(

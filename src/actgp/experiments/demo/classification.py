@@ -49,14 +49,14 @@ def bananas(num_points: int, seed: int) -> Labelled:
     side = 2 * y - 1
     X = np.stack([1.2 * np.cos(angle) + 0.5 * side, side * (np.sin(angle) - 0.45)], axis=1)
     X += 0.33 * random.standard_normal(X.shape)
-    return Labelled(torch.from_numpy(X).float(), torch.from_numpy(y))
+    return Labelled(torch.from_numpy(X), torch.from_numpy(y))
 
 
 def plane() -> tuple[NDArray[np.float64], Tensor]:
     """The axis of a square grid, and its points: [RESOLUTION²,  2]."""
     axis = np.linspace(-EXTENT, EXTENT, RESOLUTION)
     points = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    return axis, torch.from_numpy(points).float()
+    return axis, torch.from_numpy(points)
 
 
 def scores() -> Iterator[Score]:
@@ -72,7 +72,7 @@ def scores() -> Iterator[Score]:
             kernel="matched",
             likelihood=BernoulliLikelihood(),
             generator=generator,
-        )
+        ).double()
         network = fit(model, train.X, train.y, RECIPE, generator=generator).network
         assert network is not None
         with torch.no_grad():
@@ -83,11 +83,11 @@ def scores() -> Iterator[Score]:
 
 
 def _score(depth: int, model: str, test: Labelled, p: Tensor, surface: Tensor) -> Score:
-    y, p1 = test.y.numpy(), p.double().numpy()
+    y, p1 = test.y.numpy(), p.numpy()
     return Score(
         depth,
         model,
         float(accuracy_score(y, p1 > 0.5)),
         -float(log_loss(y, p1)),
-        surface.double().numpy().reshape(RESOLUTION, RESOLUTION),
+        surface.numpy().reshape(RESOLUTION, RESOLUTION),
     )

@@ -70,9 +70,11 @@ def probabilities(folder: Path, scores: Sequence[classification.Score]) -> Path:
                 points = X[y == label].numpy()
                 axes.plot(*points.T, "o", color=colour, markersize=2.6, markeredgecolor="white", markeredgewidth=0.3)
             layers = "1 layer" if score.depth == 1 else f"{score.depth} layers"
-            axes.set(title=f"{score.model}, {layers}: log-likelihood {score.log_likelihood:.3f}".replace("-", "−"))
+            log_likelihood = f"{score.log_likelihood:.3f}".replace("-", "−")
+            axes.set(title=f"{score.model}, {layers}: {log_likelihood}")
             axes.set_aspect("equal")
             axes.grid(visible=False)
+        plots.caption(figure, "In the titles: mean log-likelihood of held-out points.")
         figure.colorbar(image, ax=panels, label="p(y = 1)", ticks=[0, 0.25, 0.5, 0.75, 1], shrink=0.6)
         columns = ("x1", "x2", *(f"{score.model}_{score.depth}".replace(" ", "_") for score in scores))
         rows = np.column_stack([plane.numpy(), *(score.surface.reshape(-1) for score in scores)]).tolist()

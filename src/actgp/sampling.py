@@ -1,0 +1,14 @@
+"""Quasi-random points of the normal distribution: fewer of them tell more than independent draws do."""
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+
+def normal_points(num_points: int, dimension: int, seed: int) -> Float64[Tensor, "K H"]:
+    """Scrambled Sobol points, taken to the standard normal distribution; consecutive runs of them cover it too."""
+    if dimension == 0:
+        return torch.zeros(num_points, 0, dtype=torch.float64)
+    points = torch.quasirandom.SobolEngine(dimension, scramble=True, seed=seed).draw(num_points, dtype=torch.float64)
+    smallest = torch.finfo(torch.float64).eps
+    return torch.special.ndtri(points.clamp(smallest, 1 - smallest))
