@@ -23,13 +23,13 @@ def test_bananas_overlap_and_lie_around_the_origin() -> None:
     assert (again == X).all()
 
 
-def test_a_deep_gp_knows_more_of_its_error_than_its_network() -> None:
-    scores = {(score.data, score.model): score for score in regression.scores()}
-    for data in regression.data_sets():
-        network, deep = scores[data, "network"], scores[data, "deep GP"]
-        assert deep.nlpd < network.nlpd
-        assert deep.rmse < 1.1 * network.rmse
-        assert abs(deep.coverage - 0.95) < abs(network.coverage - 0.95)
+def test_a_deep_gp_knows_more_of_its_error_than_its_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {"friedman": regression.data_sets()["friedman"]}
+    monkeypatch.setattr(regression, "data_sets", lambda: data)
+    network, deep = regression.scores()
+    assert deep.nlpd < network.nlpd - 0.2
+    assert deep.rmse < 1.05 * network.rmse
+    assert abs(deep.coverage - 0.95) < abs(network.coverage - 0.95)
 
 
 def test_the_demo_prints_tables_and_writes_pictures_and_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """Training in two stages: what it learns, what it leaves alone, and what it refuses."""
 
+import sys
+
 import pytest
 import torch
 from gpytorch.likelihoods import GaussianLikelihood
@@ -139,18 +141,19 @@ def test_a_plateau_ends_a_stage() -> None:
     assert len(result.objectives) < 200
 
 
-def test_a_stage_ends_with_what_predicted_held_out_rows_best() -> None:
-    X = torch.randn(200, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    y = torch.randn(200, dtype=torch.float64, generator=torch.Generator().manual_seed(1))  # nothing to learn
+def test_a_stage_ends_with_what_predicted_held_out_rows_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["actgp.training.fit"], "FEWEST_TO_SPLIT", 10)
+    X = torch.randn(80, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = torch.randn(80, dtype=torch.float64, generator=torch.Generator().manual_seed(1))  # nothing to learn
     outcomes = {}
     for validation in (0.0, 0.25):
-        model, g = deep(num_inducing=100), torch.Generator().manual_seed(0)
-        recipe = Recipe(network_steps=400, num_steps=0, validation=validation, patience=50)
+        model, g = deep(num_inducing=40), torch.Generator().manual_seed(0)
+        recipe = Recipe(network_steps=400, num_steps=0, validation=validation, patience=100)
         result = actgp.fit(model, X, y, recipe, generator=g, progress=False)
         outcomes[validation] = (model.mean(X).detach() - y).square().mean().item(), len(result.network_objectives)
-    assert outcomes[0.0][0] < 0.6  # learnt by heart, in part
-    assert outcomes[0.25][0] > 0.7
-    assert outcomes[0.25][1] < outcomes[0.0][1]
+    assert outcomes[0.0][0] < 0.5  # learnt by heart, in part
+    assert outcomes[0.25][0] > outcomes[0.0][0] + 0.2
+    assert outcomes[0.25][1] < outcomes[0.0][1] == 400
 
 
 def test_what_is_frozen_stays() -> None:
