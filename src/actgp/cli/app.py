@@ -49,8 +49,8 @@ def demo(output: Output = Path("demo")) -> None:
         )
         classifications.append(result)
     pictures = {
-        demonstration.probabilities(output, classifications): "Probabilities far from the data: the network is sure "
-        "of itself everywhere, the deep Gaussian process only where it has seen data.",
+        demonstration.probabilities(output, classifications): "Far from the data the network stays sure of itself "
+        "right up to its boundary; the deep Gaussian process leaves a wide band open.",
         demonstration.two_readings(output): "One model read in two ways.",
     }
     console.print()

@@ -13,6 +13,7 @@ table { border-collapse: collapse; margin: 1rem 0 }
 th, td { padding: .3rem .8rem; border-bottom: 1px solid #ddd; text-align: right }
 th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left }
 img { max-width: 100%; height: auto }
+@media (max-width: 32rem) { table { font-size: .85rem } th, td { padding: .3rem } }
 figure { margin: 1.5rem 0 } figcaption { color: #555; font-size: .9rem }
 """
 
