@@ -25,6 +25,14 @@ def test_a_terminal_sees_steps_and_objective(show: bool, monkeypatch: pytest.Mon
     assert bool(text) == show
 
 
+def test_a_run_taken_up_again_is_shown_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with progress_bar("fit", 10, show=True, done=7) as report:
+        report(0.0)
+    assert "8/10" in terminal.getvalue()
+
+
 def test_a_file_stays_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", file := io.StringIO())
     with progress_bar("fit", 1, show=True) as report:

@@ -123,7 +123,8 @@ def _fit_in_stages(
             if not stage.objectives:
                 _prepare(run, weights)
             title = f"fit {type(model).__name__}: {stage.name}"
-            with progress_bar(title, stage.schedule.num_steps, show=progress) as report:
+            done, total = len(stage.objectives), stage.schedule.num_steps
+            with progress_bar(title, total, show=progress, done=done) as report:
                 stage.run(run.batches, report, callback, save_sometimes)
             if stage.name == "network" and recipe.network_steps > 0:
                 run.network = model.network()

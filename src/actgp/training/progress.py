@@ -16,8 +16,15 @@ class Report(Protocol):
 
 
 @contextmanager
-def progress_bar(description: str, total: int, *, show: bool) -> Iterator[Report]:
-    """Shows a bar on standard error while the block runs, if `show` and if that is a terminal."""
+def progress_bar(description: str, total: int, *, show: bool, done: int = 0) -> Iterator[Report]:
+    """Shows a bar on standard error while the block runs, if `show` and if that is a terminal.
+
+    Args:
+        description: What is under way.
+        total: How many steps there are.
+        show: Whether to show it.
+        done: How many of the steps have been taken already.
+    """
     if not (show and sys.stderr.isatty()):
         yield lambda objective, rate=1.0: None
         return
@@ -33,7 +40,7 @@ def progress_bar(description: str, total: int, *, show: bool) -> Iterator[Report
         transient=True,
     )
     with bar:
-        task = bar.add_task(description, total=total, objective=float("nan"), rate=1.0, speed="")
+        task = bar.add_task(description, total=total, completed=done, objective=float("nan"), rate=1.0, speed="")
 
         def report(objective: float, rate: float = 1.0) -> None:
             speed = bar.tasks[task].speed
