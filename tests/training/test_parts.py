@@ -115,6 +115,9 @@ def test_a_look_at_all_rows_does_not_change_the_order(generator: torch.Generator
     for kind in ("tensors", "loader"):
         looked, plain = (sources(torch.Generator().manual_seed(0))[kind] for _ in range(2))
         list(looked.all())
+        before = torch.get_rng_state()
+        next(iter(looked.all()))  # left early
+        assert torch.equal(torch.get_rng_state(), before)
         for _ in range(8):
             assert torch.equal(looked.next()[0], plain.next()[0])
 

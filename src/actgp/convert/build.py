@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Float64
@@ -17,8 +16,7 @@ from actgp.convert.rows import Rows
 from actgp.features import ActivatedFeatures, SpectralMismatchWarning
 from actgp.kernels import ArcCosine, MatchedKernel, ZonalKernel
 from actgp.layers import GPLayer
-
-KernelName = Literal["matched", "arccosine"]
+from actgp.models.build import KernelName
 
 FEATURES_PER_UNIT = 2
 FEWEST_FEATURES, MOST_FEATURES = 128, 512

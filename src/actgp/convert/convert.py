@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.convert.build import KernelName, Settings, build_layers
+from actgp.convert.build import Settings, build_layers
 from actgp.convert.head import Head
 from actgp.convert.refit import relative_error
 from actgp.convert.report import ConversionReport
@@ -22,6 +22,7 @@ from actgp.layers import GPLayer, mean_of
 from actgp.likelihoods import supported
 from actgp.linalg import posterior_scale
 from actgp.models import DeepGP
+from actgp.models.build import KernelName
 
 DEFAULT_ENERGY = 0.99999
 DEFAULT_RANK = 32

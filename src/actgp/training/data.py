@@ -117,10 +117,12 @@ class LoaderBatches:
 
     def all(self) -> Iterator[Batch]:
         shared, own = torch.get_rng_state(), self._generator_state()
-        yield from (self._checked(batch) for batch in self.loader)
-        torch.set_rng_state(shared)
-        if self.loader.generator is not None:
-            self.loader.generator.set_state(own)
+        try:
+            yield from (self._checked(batch) for batch in self.loader)
+        finally:  # also where the pass is left early
+            torch.set_rng_state(shared)
+            if self.loader.generator is not None:
+                self.loader.generator.set_state(own)
 
     def fingerprint(self) -> str:
         return f"a loader of {self.num_data} rows in {len(self.loader)} batches"
