@@ -1,9 +1,10 @@
-"""The linear algebra of a layer: a Cholesky decomposition that does not fail, and products with their own gradients."""
+"""The linear algebra of a layer: a Cholesky decomposition that does not fail, and its inverse with its own gradient."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from torch import Tensor
 
 # The same for models of both precisions: whitened parameters mean what they mean only together with their L. In low
@@ -37,7 +38,7 @@ def stable_cholesky(K: Float64[Tensor, "M M"], relative_jitter: float = RELATIVE
         )
     while relative_jitter <= LARGEST:
         jitter = relative_jitter * scale
-        L, info = torch.linalg.cholesky_ex(K + jitter * torch.eye(len(K), dtype=K.dtype, device=K.device))
+        L, info = torch.linalg.cholesky_ex(K + torch.diag_embed(K.new_full((len(K),), jitter)))
         if int(info) == 0:
             return Cholesky(L, jitter)
         relative_jitter = max(SMALLEST, relative_jitter * GROWTH)
@@ -64,53 +65,28 @@ class InverseCholesky(torch.autograd.Function):
     """K ↦ R = L⁻¹, and K̄ = −½ Rᵀ sym(R̄ Rᵀ) R, where sym mirrors the lower triangle."""
 
     @staticmethod
-    def forward(K: Tensor) -> Tensor:
+    def forward(ctx: Any, K: Tensor) -> Tensor:
         L = stable_cholesky(K).L
-        return torch.linalg.solve_triangular(L, torch.eye(len(L), dtype=L.dtype, device=L.device), upper=False)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output)
+        R = torch.linalg.solve_triangular(L, torch.eye(len(L), dtype=L.dtype, device=L.device), upper=False)
+        ctx.save_for_backward(R)
+        return R
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (R,) = ctx.saved_tensors
         # L̄ = −tril(Rᵀ R̄ Rᵀ) and K̄ = ½ Rᵀ sym(Lᵀ L̄) R, where of Lᵀ L̄ only the lower triangle counts: −R̄ Rᵀ.
-        lower = (grad @ R.mT).tril()
-        mirrored = lower + lower.tril(-1).mT
+        product = grad @ R.mT
+        mirrored = product.tril() + product.tril(-1).mT
         return -0.5 * R.mT @ mirrored @ R
 
 
-def sums_of_squares(matrices: Float[Tensor, "P M K"], A: Float[Tensor, "K N"]) -> Float[Tensor, "P N"]:
-    """‖B_p a_i‖² for each matrix B_p and each column a_i, by one product for all of them."""
-    sums, _ = SumsOfSquares.apply(matrices, A)
-    return sums
+def differentiated(
+    function: Callable[..., tuple[Tensor, ...]], inputs: tuple[Tensor, ...], grads: tuple[Tensor, ...]
+) -> tuple[Tensor | None, ...]:
+    """The gradient of a function of plain operations, as a function that can be differentiated again.
 
-
-class SumsOfSquares(torch.autograd.Function):
-    """(B, A) ↦ Q_pi = ‖C_pi‖², C_pi = B_p a_i, with C̄ = 2 C ∘ Q̄, B̄_p = C̄_p Aᵀ, Ā = Σ_p B_pᵀ C̄_p.
-
-    C is a second output so that the backward pass, which needs it, can be differentiated too.
+    For backward passes that are derived by hand, where somebody asks for second derivatives.
     """
-
-    @staticmethod
-    def forward(matrices: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
-        P, M, K = matrices.shape
-        products = (matrices.reshape(P * M, K) @ A).reshape(P, M, -1)  # [P, M, N]
-        return torch.linalg.vector_norm(products, dim=1).square(), products
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor]) -> None:
-        ctx.save_for_backward(*inputs, output[1])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor | None, grad_products: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        matrices, A, products = ctx.saved_tensors
-        P, M, K = matrices.shape
-        parts = [] if grad is None else [products * (2 * grad).unsqueeze(1)]
-        parts += [] if grad_products is None else [grad_products]
-        if not parts:
-            return None, None
-        C = sum(parts[1:], start=parts[0]).reshape(P * M, -1)  # C̄: [P M, N]
-        return (C @ A.mT).reshape(P, M, K), matrices.reshape(P * M, K).mT @ C
+    needed = [x for x in inputs if x.requires_grad]
+    gradients = iter(torch.autograd.grad(function(*inputs), needed, grads, create_graph=True, allow_unused=True))
+    return tuple(next(gradients) if x.requires_grad else None for x in inputs)

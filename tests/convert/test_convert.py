@@ -74,11 +74,11 @@ def test_weights_look_like_draws_and_q_is_surer_where_there_is_data() -> None:
     for layer in model.gp_layers:
         assert layer.q.mean.square().mean().item() == pytest.approx(1.0)
     layer = model.gp_layers[0]
-    # S_p S_pᵀ (I + A Aᵀ / τ²) = I for some τ²: S⁻ᵀ S⁻¹ − I is a multiple of A Aᵀ over the rows that were fitted.
+    # S_p S_pᵀ (I + Aᵀ A / τ²) = I for some τ²: S⁻ᵀ S⁻¹ − I is a multiple of Aᵀ A over the rows that were fitted.
     S = layer.q.scale_tril[0]
     excess = torch.cholesky_inverse(S) - torch.eye(len(S), dtype=S.dtype)
     A = layer.whiten(X)
-    cosine = (excess * (A @ A.T)).sum() / (excess.norm() * (A @ A.T).norm())
+    cosine = (excess * (A.T @ A)).sum() / (excess.norm() * (A.T @ A).norm())
     assert cosine.item() > 0.99
     near, far = model.predict(X[:50]).epistemic.mean(), model.predict(5 * X[:50]).epistemic.mean()
     assert far > 3 * near

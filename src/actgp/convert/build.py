@@ -86,7 +86,7 @@ def build_layers(head: Head, rows: Rows, settings: Settings) -> tuple[list[GPLay
         layer.q.mean.copy_(undamped(layer, fitted.mean))
         records.append(_record(layer, activation, taken, outgoing, order, energy, given[-1], targets[-1]))
         layers.append(layer)
-        given = [layer.whiten(part).T @ layer.q.mean for part in given]
+        given = [layer.whiten(part) @ layer.q.mean for part in given]
         true = [following(part) for part in hidden]
         scales = torch.ones_like(given[0][0])  # codes have their scales by importance already
     return layers, records
@@ -133,7 +133,6 @@ def _record(
     hidden = features.cross(layer.kernel, X)[: len(own)].T  # [N, H]
     # σ(w·x + b) ≈ ‖w̃‖ r σ̃(ŵ·x̂), exact for ReLU but for the truncation
     difference = hidden @ (norms[:, None] * outgoing.W[:, own].T) - T
-    A = layer.whiten(X)
     beta = features.activation.beta.item() if isinstance(features.activation, SharpActivation) else None
     return LayerConversion(
         units=len(order),
@@ -143,6 +142,6 @@ def _record(
         rank=layer.num_outputs,
         energy=energy,
         mapped_error=relative_error(difference - difference.mean(0), T),
-        refitted_error=relative_error(A.T @ layer.q.mean - T, T),
-        unexplained=(layer.unexplained(X, A) / layer.kernel(X, diag=True)).mean().item(),
+        refitted_error=relative_error(layer.whiten(X) @ layer.q.mean - T, T),
+        unexplained=layer.unexplained(X).mean().item(),
     )

@@ -165,8 +165,8 @@ def _entries(parts: Split, X: Tensor | None, generator: torch.Generator) -> Floa
 def _settle(layers: list[GPLayer], X: Float64[Tensor, "N D"], noise: float) -> None:
     """Chooses v and S of each layer, without labels; the mean stays what it is.
 
-    v ← v f and m ← m f^(−½) leave Aᵀ m unchanged; f = mean(m²) makes the weights look like draws from the prior.
-    S_p S_pᵀ = (I + A Aᵀ / τ_p²)⁻¹ is the posterior covariance after the layer's own values have been observed at X with
+    v ← v f and m ← m f^(−½) leave A m unchanged; f = mean(m²) makes the weights look like draws from the prior.
+    S_p S_pᵀ = (I + Aᵀ A / τ_p²)⁻¹ is the posterior covariance after the layer's own values have been observed at X with
     noise τ_p, relative to their spread `noise`.
     """
     for layer in layers:
@@ -175,9 +175,9 @@ def _settle(layers: list[GPLayer], X: Float64[Tensor, "N D"], noise: float) -> N
         layer.kernel.variance = layer.kernel.variance * f
         m = m / f.sqrt()
         A = layer.whiten(X)
-        outputs = A.T @ m
+        outputs = A @ m
         tau2 = (noise**2 * outputs.var(0)).clamp_min(SMALLEST)  # [P]
-        layer.q.assign(m, posterior_scale((A @ A.T) / tau2[:, None, None]))  # [P, M, M]
+        layer.q.assign(m, posterior_scale((A.T @ A) / tau2[:, None, None]))  # [P, M, M]
         X = outputs
 
 

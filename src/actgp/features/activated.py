@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from actgp import checks
 from actgp.activations import Activation
 from actgp.activations import activation as activation_of
-from actgp.features.base import InducingFeatures
+from actgp.features.base import Covariances, InducingFeatures
 from actgp.features.match import SpectralMatch, spectral_match
 from actgp.kernels import ZonalKernel
 from actgp.sphere import zonal_series
@@ -87,9 +87,14 @@ class ActivatedFeatures(InducingFeatures):
         return zonal_series(t, self.match(kernel).norms, self.dimension) / zonal.variance.double()
 
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
-        radius, direction = self._zonal(kernel).polar(X)  # [N], [N, d]
+        return self.covariances(kernel, X).Kuf
+
+    def covariances(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Covariances:
+        zonal = self._zonal(kernel)
+        radius, direction = zonal.polar(X)  # [N], [N, d]
         t = nn.functional.normalize(self.weights.to(X), dim=-1) @ direction.T  # [M, N]
-        return radius * zonal_series(t, self.match(kernel).shared, self.dimension)
+        Kuf = radius * zonal_series(t, self.match(kernel).shared, self.dimension)
+        return Covariances(Kuf, zonal.variance.to(X) * radius.square())
 
     def complaints(self, kernel: Kernel) -> list[str]:
         match = self.match(kernel)

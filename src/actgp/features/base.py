@@ -1,12 +1,20 @@
 """What inducing features are: variables u that summarise a GP, given by their covariances."""
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
+
+
+class Covariances(NamedTuple):
+    """How inputs covary with the inducing variables, and with themselves."""
+
+    Kuf: Float[Tensor, "M N"]
+    prior: Float[Tensor, " N"]  # k(x, x)
 
 
 class InducingFeatures(nn.Module, ABC):
@@ -29,6 +37,10 @@ class InducingFeatures(nn.Module, ABC):
     @abstractmethod
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Kuf for inputs that have been checked: what runs inside a training step."""
+
+    def covariances(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Covariances:
+        """All that a layer needs to know of X; for features that find both cheaper together than apart."""
+        return Covariances(self.cross(kernel, X), kernel(X, diag=True))
 
     def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Cov(u_m, f(x_i)), in the precision of X."""

@@ -1,6 +1,7 @@
 """GP layers: q(u), conditionals and KL; and the network layer that is their mean."""
 
-from actgp.layers.gp_layer import Constants, GPLayer, Marginals, PriorMean
+from actgp.layers.conditional import Marginals
+from actgp.layers.gp_layer import Constants, GPLayer, PriorMean
 from actgp.layers.network import NetworkLayer, mean_of
 from actgp.layers.pairing import check_kernel, check_pair
 from actgp.layers.pathwise import LayerFunction, draw_functions

@@ -1,14 +1,15 @@
 """One GP layer: a prior, inducing features, and q(u). The paper's eq. 2, whitened.
 
-    L = chol(Kuu + jitter),   A = L⁻¹ Kuf
-    mean  = Aᵀ m  = Kufᵀ V,   V = L⁻ᵀ m           (V: the output weights of the network layer)
-    var_p = k(x, x) − Σ A² + Σ (S_pᵀ A)²
+    L = chol(Kuu + jitter),   A = Kfu L⁻ᵀ
+    mean  = A m  = Kfu V,     V = L⁻ᵀ m           (V: the output weights of the network layer)
+    var_p = k(x, x) − Σ A² + Σ (A S_p)²
 
 A prior mean of x itself, instead of zero, is a skip connection of the network layer.
 """
 
 from typing import Literal, NamedTuple
 
+import torch
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
@@ -16,26 +17,22 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.features import InducingFeatures
+from actgp.layers.conditional import Marginals, conditional_marginals, unexplained
 from actgp.layers.pairing import check_pair
-from actgp.layers.whitened import WhitenedGaussian
-from actgp.linalg import Cholesky, inverse_cholesky, stable_cholesky, sums_of_squares
+from actgp.layers.whitened import Scales, WhitenedGaussian
+from actgp.linalg import Cholesky, inverse_cholesky, stable_cholesky
 
 PriorMean = Literal["zero", "identity"]
 
-
-class Marginals(NamedTuple):
-    """Independent Gaussians, one for each input and output."""
-
-    mean: Float[Tensor, "N P"]
-    variance: Float[Tensor, "N P"]
+LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
 
 
 class Constants(NamedTuple):
     """What does not depend on x: computed once for a whole prediction."""
 
-    R: Float64[Tensor, "M M"]  # L⁻¹
+    R: Float[Tensor, "M M"]  # L⁻¹, in the precision that Kuf has to have
     mean: Float[Tensor, "M P"]
-    scales: Float[Tensor, "P M M"]  # S_pᵀ
+    scales: Scales
 
 
 class GPLayer(nn.Module):
@@ -79,11 +76,12 @@ class GPLayer(nn.Module):
 
     def constants(self) -> Constants:
         """L⁻¹, m and S, ready for use."""
-        return Constants(self.inverse_cholesky(), self.q.mean, self.q.scale_tril.mT.contiguous())
+        R = self.inverse_cholesky()
+        return Constants(R if _magnifies(R) else R.to(self.q.mean), self.q.mean, self.q.scales())
 
-    def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
-        """A = L⁻¹ Kuf, in the precision of X."""
-        return self._whiten(X, self.inverse_cholesky())
+    def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
+        """A = Kfu L⁻ᵀ, in the precision of X."""
+        return self._whiten(X, self.inverse_cholesky())[0]
 
     def forward(self, X: Float[Tensor, "N D"]) -> Marginals:
         """The marginals of q(f(x_i)) for each output."""
@@ -91,33 +89,39 @@ class GPLayer(nn.Module):
 
     def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
         """As `forward`, with what does not depend on X already computed."""
-        A = self._whiten(X, constants.R)  # [M, N]
-        variance = self.unexplained(X, A) + sums_of_squares(constants.scales, A)  # [P, N]
-        return Marginals(self._with_prior_mean(A.T @ constants.mean, X), variance.T)
+        A, prior = self._whiten(X, constants.R)
+        mean, variance = conditional_marginals(A, prior, constants.mean, constants.scales.rows_first)
+        return Marginals(self._with_prior_mean(mean, X), variance)
 
-    def unexplained(self, X: Float[Tensor, "N D"], A: Float[Tensor, "M N"]) -> Float[Tensor, " N"]:
-        """k(x, x) − Σ A²: the prior variance that no q(u) can explain; never below zero."""
-        diagonal: Tensor = self.kernel(X, diag=True)
-        return (diagonal - A.square().sum(-2)).clamp_min(0.0)
+    def unexplained(self, X: Float[Tensor, "N D"]) -> Float[Tensor, " N"]:
+        """The part of the prior variance k(x, x) that no q(u) can explain: 1 − Σ A² / k(x, x), never below zero."""
+        A, prior = self._whiten(X, self.inverse_cholesky())
+        return unexplained(A, prior) / prior
 
     def joint(self, X: Float[Tensor, "N D"]) -> MultivariateNormal:
         """q(f(x_1), …, f(x_N)), batched over outputs: [P] Gaussians of dimension N."""
         A = self.whiten(X)
-        SA = self.q.scale_tril.mT @ A  # [P, M, N]
+        AS = A @ self.q.scale_tril  # [P, N, M]
         prior: Tensor = self.kernel(X).to_dense()
-        return MultivariateNormal(self._with_prior_mean(A.T @ self.q.mean, X).T, prior - A.T @ A + SA.mT @ SA)
+        return MultivariateNormal(self._with_prior_mean(A @ self.q.mean, X).T, prior - A @ A.T + AS @ AS.mT)
 
     def output_weights(self) -> Float64[Tensor, "M P"]:
         """V = L⁻ᵀ m: the layer's mean is the network layer Kufᵀ V = Vᵀ σ̃(W x̃)."""
         return self.inverse_cholesky().mT @ self.q.mean.double()
 
-    def kl(self) -> Float[Tensor, ""]:
-        """KL(q(u) ‖ p(u)), summed over outputs."""
-        return self.q.kl()
+    def kl(self, constants: Constants | None = None) -> Float[Tensor, ""]:
+        """KL(q(u) ‖ p(u)), summed over outputs; from the constants, where there are any."""
+        return self.q.kl(None if constants is None else constants.scales)
 
-    def _whiten(self, X: Float[Tensor, "N D"], R: Float64[Tensor, "M M"]) -> Float[Tensor, "M N"]:
-        # In float64 for float32 inputs too: where Kuu is near singular, L⁻¹ would magnify the round-off of Kuf.
-        return (R @ self.features.cross(self.kernel, X.double())).to(X)
+    def _whiten(self, X: Float[Tensor, "N D"], R: Float[Tensor, "M M"]) -> tuple[Tensor, Tensor]:
+        """A and k(x, x), in the precision of X; Kuf in that of R."""
+        Kuf, prior = self.features.covariances(self.kernel, X.to(R.dtype))
+        return (Kuf.T @ R.T).to(X.dtype), prior.to(X.dtype)
 
     def _with_prior_mean(self, mean: Float[Tensor, "N P"], X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
         return mean + X if self.prior_mean == "identity" else mean
+
+
+def _magnifies(R: Float64[Tensor, "M M"]) -> bool:
+    """Whether float32 will not do for Kuf, because L⁻¹ would magnify its round-off. R[0, 0]⁻² is a variance of Kuu."""
+    return bool(torch.linalg.vector_norm(R) > LARGEST_MAGNIFICATION * R[0, 0])

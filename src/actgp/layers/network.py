@@ -5,6 +5,7 @@ hidden = r σ̃(W x̂) for activations, or k(Z, x) for inducing points;   output
 
 import copy
 
+import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -12,26 +13,25 @@ from torch import Tensor, nn
 from actgp.features import ActivatedFeatures, InducingFeatures, InducingPoints
 from actgp.kernels import ZonalKernel
 from actgp.layers.gp_layer import GPLayer
-from actgp.sphere import chebyshev_coefficients, chebyshev_series, lift, project
+from actgp.sphere import lift, polynomial, project
 
 
 class ActivatedUnits(nn.Module):
     """x ↦ r σ̃(W x̂), x̃ = [x / ℓ, 1]: a layer of hidden units with its bias and input scales."""
 
-    coefficients: Tensor
-
     def __init__(self, features: ActivatedFeatures, kernel: ZonalKernel) -> None:
         super().__init__()
         self.scales = nn.Parameter(kernel.lengthscale.detach().clone())  # [1, D]
         self.weights = nn.Parameter(features.directions.detach().clone())  # [M, d]
-        energies = features.match(kernel).shared.detach()
-        coefficients = chebyshev_coefficients(energies, features.dimension).to(self.weights.dtype)
-        self.register_buffer("coefficients", coefficients)  # [L], of σ̃ in Chebyshev polynomials
+        energies, device = tuple(features.match(kernel).shared.tolist()), self.weights.device
+        self.sigma = {
+            dtype: polynomial(energies, features.dimension, dtype, device) for dtype in (torch.float32, torch.float64)
+        }
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         radius, direction = project(lift(X / self.scales))
         t = self.weights @ direction.T  # [M, N], in the order of Kuf, so that round-off is the same
-        return (radius * chebyshev_series(t, self.coefficients)).T
+        return (radius * self.sigma[t.dtype](t)).T
 
 
 class KernelUnits(nn.Module):

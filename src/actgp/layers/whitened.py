@@ -6,11 +6,21 @@ u = L v with L Lᵀ = Kuu, prior p(v) = N(0, I), and one Gaussian for each of P 
     KL     = ½ Σ_p (‖S_p‖² + ‖m_p‖² − M − 2 Σ_i log S_p[i, i])
 """
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from actgp.linalg import differentiated
+
+
+class Scales(NamedTuple):
+    """S of all outputs, for products with it."""
+
+    rows_first: Float[Tensor, "M P M"]  # S_p[i, j] at [i, p, j]
+    square: Float[Tensor, ""]  # Σ_p ‖S_p‖²
 
 
 class WhitenedGaussian(nn.Module):
@@ -33,7 +43,11 @@ class WhitenedGaussian(nn.Module):
     @property
     def scale_tril(self) -> Float[Tensor, "P M M"]:
         """S_p, lower triangular with a positive diagonal."""
-        return ScaleTril.apply(self.raw_scale_tril)
+        return self.scales().rows_first.transpose(0, 1)
+
+    def scales(self) -> Scales:
+        """S, and its square, from one pass over the parameters."""
+        return Scales(*ScaleTril.apply(self.raw_scale_tril))
 
     @torch.no_grad()
     def assign(self, mean: Float[Tensor, "M P"], scale_tril: Float[Tensor, "P M M"]) -> None:
@@ -52,28 +66,41 @@ class WhitenedGaussian(nn.Module):
         self.mean.copy_(mean)
         self.raw_scale_tril.copy_(scale_tril.tril(-1) + torch.diag_embed(diagonal.log()))
 
-    def kl(self) -> Float[Tensor, ""]:
-        """KL(q(v) ‖ N(0, I)), summed over outputs."""
+    def kl(self, scales: Scales | None = None) -> Float[Tensor, ""]:
+        """KL(q(v) ‖ N(0, I)), summed over outputs; from S, where that has been computed."""
+        square = (self.scales() if scales is None else scales).square
         log_diagonal = self.raw_scale_tril.diagonal(dim1=-2, dim2=-1)
-        squares = self.raw_scale_tril.tril(-1).square().sum() + (2 * log_diagonal).exp().sum()  # ‖S‖²
-        return 0.5 * (squares + self.mean.square().sum() - self.mean.numel() - 2 * log_diagonal.sum())
+        return 0.5 * (square + self.mean.square().sum() - self.mean.numel()) - log_diagonal.sum()
 
 
 class ScaleTril(torch.autograd.Function):
-    """Exponentiates the diagonal and drops what is above it; so does the gradient."""
+    """raw ↦ S, ‖S‖²: exponentiates the diagonal and drops what is above it; so does the gradient."""
 
     @staticmethod
-    def forward(raw: Tensor) -> Tensor:
-        S = raw.tril()
-        S.diagonal(dim1=-2, dim2=-1).exp_()
-        return S
+    def forward(ctx: Any, raw: Tensor) -> tuple[Tensor, Tensor]:
+        P, M, _ = raw.shape
+        S = torch.mul(raw.transpose(0, 1), _lower(M, raw.dtype, raw.device).unsqueeze(1), out=raw.new_empty(M, P, M))
+        S.diagonal(dim1=0, dim2=2).exp_()
+        ctx.save_for_backward(raw, S)
+        return S, torch.dot(S.view(-1), S.view(-1))
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output)
+    def backward(ctx: Any, S_grad: Tensor, square_grad: Tensor) -> Tensor | None:
+        raw, S = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return differentiated(_plainly, (raw,), (S_grad, square_grad))[0]
+        grad = torch.addcmul(S_grad, S, 2 * square_grad)  # ∂‖S‖² = 2 S
+        grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2))
+        return torch.mul(grad.transpose(0, 1), _lower(raw.shape[1], raw.dtype, raw.device), out=torch.empty_like(raw))
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (S,) = ctx.saved_tensors
-        diagonal = (grad * S).diagonal(dim1=-2, dim2=-1)
-        return grad.tril(-1) + torch.diag_embed(diagonal)
+
+def _plainly(raw: Tensor) -> tuple[Tensor, Tensor]:
+    """The same in operations that can be differentiated any number of times."""
+    S = raw.tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
+    return S.transpose(0, 1), S.square().sum()
+
+
+@lru_cache(maxsize=64)
+def _lower(size: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "M M"]:
+    """Ones on and below the diagonal. A product with them is several times faster than tril() of a batch."""
+    return torch.ones(size, size, dtype=dtype, device=device).tril()

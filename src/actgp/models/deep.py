@@ -111,16 +111,29 @@ class DeepGP(nn.Module):
         self.check_inputs(X)
         num_data = checks.integer(num_data, "num_data", minimum=len(X))
         y = targets(self.likelihood, y, len(X), self.num_outputs, X.dtype)
-        mean, variance = self.paths(X, num_samples, generator=generator)  # [S, B, P]
+        constants = self.constants()
+        mean, variance = self.paths(X, num_samples, constants, generator=generator)  # [S, B, P]
         fit = expected_log_prob(self.likelihood, y, mean, variance, generator=generator).mean(0)  # [B]
-        return num_data / len(X) * fit.sum() - self.kl()
+        return num_data / len(X) * fit.sum() - self.kl(constants)
 
-    def paths(self, X: Tensor, num_samples: int = 1, *, generator: torch.Generator | None = None) -> Paths:
+    def constants(self) -> list[Constants]:
+        """What does not depend on x, of each layer: the bound, its KL and predictions compute it once."""
+        return [layer.constants() for layer in self.gp_layers]
+
+    def paths(
+        self,
+        X: Tensor,
+        num_samples: int = 1,
+        constants: list[Constants] | None = None,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Paths:
         """Means and variances of the last layer along paths sampled through the hidden ones; differentiable.
 
         Args:
             X: Inputs.
             num_samples: S; a model of one layer needs, and takes, only one.
+            constants: What `constants` gives, where it has been computed.
             generator: Source of randomness.
         """
         S = self._num_paths(checks.integer(num_samples, "num_samples", minimum=1))
@@ -129,11 +142,12 @@ class DeepGP(nn.Module):
             torch.randn(S, len(h), layer.num_outputs, dtype=h.dtype, device=h.device, generator=generator)
             for layer in self.gp_layers[:-1]
         ]
-        return self._paths(h, self._constants(), S, noises)
+        return self._paths(h, self.constants() if constants is None else constants, S, noises)
 
-    def kl(self) -> Float[Tensor, ""]:
-        """Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ))."""
-        return torch.stack([layer.kl() for layer in self.gp_layers]).sum()
+    def kl(self, constants: list[Constants] | None = None) -> Float[Tensor, ""]:
+        """Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ)); from the constants, where there are any."""
+        each = [None] * len(self.layers) if constants is None else constants
+        return torch.stack([layer.kl(own) for layer, own in zip(self.gp_layers, each, strict=True)]).sum()
 
     @torch.no_grad()
     def predict(self, X: Tensor, num_samples: int = 20, *, generator: torch.Generator | None = None) -> Prediction:
@@ -152,7 +166,7 @@ class DeepGP(nn.Module):
         seed = (
             SEED if generator is None else int(torch.randint(2**31, (), generator=generator, device=generator.device))
         )
-        constants = self._constants()
+        constants = self.constants()
         S, widths = self._num_paths(num_samples), [layer.num_outputs for layer in self.gp_layers[:-1]]
         noises = [noise.unsqueeze(1) for noise in normal_points(S, sum(widths), seed).to(X).split(widths, dim=1)]
         widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
@@ -203,9 +217,6 @@ class DeepGP(nn.Module):
         if self.backbone is None:
             return X
         return checks.inputs(self.backbone(X), self.gp_layers[0].input_dim, "the backbone's output")
-
-    def _constants(self) -> list[Constants]:
-        return [layer.constants() for layer in self.gp_layers]
 
     def _num_paths(self, num_samples: int) -> int:
         return num_samples if len(self.gp_layers) > 1 else 1

@@ -3,7 +3,7 @@
 A zonal series is summed as a Chebyshev series, whose derivative is a Chebyshev series again: for the backward pass only
 t and the coefficients are kept. The gradient with respect to the coefficients is the adjoint map, the moments
 m_k = Σ_i g_i T_k(t_i). Series and moments are each other's backward, which makes both differentiable any number of
-times.
+times. Where only t needs a gradient, `polynomial` is cheaper: value and slope at once.
 """
 
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from actgp import checks
 from actgp.sphere.chebyshev import chebyshev_series, connection, differentiation
+from actgp.sphere.polynomial import Polynomial, polynomial
 
 
 def zonal_series(
@@ -33,12 +34,27 @@ def zonal_series(
         raise ValueError(
             f"energies must have shape [..., num_levels], got {list(energies.shape)}; pass at least one level"
         )
-    return Series.apply(t, chebyshev_coefficients(energies, d).to(t))
+    if energies.ndim == 1 and not energies.requires_grad:
+        return Fixed.apply(t, polynomial(tuple(energies.tolist()), d, t.dtype, t.device))
+    return Series.apply(t, (energies @ connection(d, energies.shape[-1]).to(energies)).to(t))
 
 
-def chebyshev_coefficients(energies: Float[Tensor, "*batch L"], dimension: int) -> Float[Tensor, "*batch L"]:
-    """c_k = Σ_n e_n G_nk of the same function."""
-    return energies @ connection(dimension, energies.shape[-1]).to(energies)
+class Fixed(torch.autograd.Function):
+    """t ↦ f(t) for a polynomial f; its slope is kept for the backward pass, or found again to be differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, t: Tensor, f: Polynomial) -> Tensor:
+        ctx.f = f
+        if not ctx.needs_input_grad[0]:
+            return f(t)
+        value, slope = f.with_slope(t)
+        ctx.save_for_backward(t, slope)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        t, slope = ctx.saved_tensors
+        return grad * (Fixed.apply(t, ctx.f.derivative) if torch.is_grad_enabled() else slope), None
 
 
 class Series(torch.autograd.Function):

@@ -124,10 +124,10 @@ def gauss_newton(model: DeepGP, batches: Batches) -> Curvature:
     curvature = [torch.zeros(P, M, M, dtype=torch.float64, device=device) for P, M in sizes]
     for X, _ in batches.all():
         inputs = model.hidden_means(X)
-        whitened = [layer.whiten(h) for layer, h in zip(layers, inputs, strict=True)]  # A: [M, B]
+        whitened = [layer.whiten(h) for layer, h in zip(layers, inputs, strict=True)]  # A: [B, M]
         for i, (A, beta) in enumerate(zip(whitened, _sensitivities(model, inputs[0]), strict=True)):
-            scaled = A.double().unsqueeze(0) * beta.double().T.sqrt().unsqueeze(1)  # [P, M, B]
-            curvature[i] += scaled @ scaled.mT  # in float64: entries may be large beside the I that makes it definite
+            scaled = A.double() * beta.double().T.sqrt().unsqueeze(-1)  # [P, B, M]
+            curvature[i] += scaled.mT @ scaled  # in float64: entries may be large beside the I that makes it definite
     return curvature
 
 

@@ -1,0 +1,43 @@
+"""Marginals and scales with gradients derived by hand, against what torch's own operations give."""
+
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+
+from actgp.layers.conditional import conditional_marginals
+from actgp.layers.whitened import ScaleTril
+
+
+def parts(num_outputs: int, N: int = 4, M: int = 3) -> tuple[torch.Tensor, ...]:
+    g = torch.Generator().manual_seed(num_outputs)
+    A = torch.randn(N, M, dtype=torch.float64, generator=g)
+    prior = A.square().sum(-1) + torch.tensor([0.5, 0.2, -0.3, 1.0], dtype=torch.float64)  # one is all explained
+    mean = torch.randn(M, num_outputs, dtype=torch.float64, generator=g)
+    scales = torch.randn(M, num_outputs, M, dtype=torch.float64, generator=g)
+    return tuple(x.requires_grad_() for x in (A, prior, mean, scales))
+
+
+@pytest.mark.parametrize("num_outputs", [1, 2])
+def test_marginals_are_those_of_the_formula(num_outputs: int) -> None:
+    A, prior, m, S = parts(num_outputs)
+    mean, variance = conditional_marginals(A, prior, m, S)
+    for p in range(num_outputs):
+        expected = (prior - A.square().sum(-1)).clamp_min(0) + (A @ S[:, p] @ S[:, p].T @ A.T).diagonal()
+        torch.testing.assert_close(variance[:, p], expected)
+        torch.testing.assert_close(mean[:, p], A @ m[:, p])
+
+
+@pytest.mark.parametrize("num_outputs", [1, 2])
+def test_their_gradients_of_first_and_second_order(num_outputs: int) -> None:
+    assert gradcheck(conditional_marginals, parts(num_outputs))
+    assert gradgradcheck(conditional_marginals, parts(num_outputs))
+
+
+def test_scales_are_lower_triangles_with_a_positive_diagonal() -> None:
+    raw = torch.randn(2, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    S, square = ScaleTril.apply(raw)
+    expected = raw.tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
+    torch.testing.assert_close(S.transpose(0, 1), expected)
+    torch.testing.assert_close(square, expected.square().sum())
+    assert gradcheck(ScaleTril.apply, (raw,))
+    assert gradgradcheck(ScaleTril.apply, (raw,))
