@@ -5,7 +5,7 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 
 from actgp.layers.conditional import conditional_marginals
-from actgp.layers.whitened import ScaleTril
+from actgp.layers.whitened import ScalesAndKL
 
 
 def parts(num_outputs: int, N: int = 4, M: int = 3) -> tuple[torch.Tensor, ...]:
@@ -35,9 +35,9 @@ def test_their_gradients_of_first_and_second_order(num_outputs: int) -> None:
 
 def test_scales_are_lower_triangles_with_a_positive_diagonal() -> None:
     raw = torch.randn(2, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    S, square = ScaleTril.apply(raw)
+    mean = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    S, _ = ScalesAndKL.apply(mean, raw)
     expected = raw.tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
     torch.testing.assert_close(S.transpose(0, 1), expected)
-    torch.testing.assert_close(square, expected.square().sum())
-    assert gradcheck(ScaleTril.apply, (raw,))
-    assert gradgradcheck(ScaleTril.apply, (raw,))
+    assert gradcheck(ScalesAndKL.apply, (mean, raw))
+    assert gradgradcheck(ScalesAndKL.apply, (mean, raw))

@@ -38,6 +38,8 @@ class SharpActivation(Activation):
             seconds, for the energies at many β.
     """
 
+    fixed_beta: Tensor
+
     def __init__(self, beta: float = 1.0, *, learnable: bool = False) -> None:
         super().__init__()
         beta = checks.positive(beta, "beta")
@@ -67,8 +69,7 @@ class SharpActivation(Activation):
     def beta(self) -> Tensor:
         """The sharpness β, a scalar tensor."""
         if not self.learnable:
-            fixed: Tensor = self.get_buffer("fixed_beta")
-            return fixed
+            return self.fixed_beta
         low, high = LEARNABLE_RANGE
         return low * (high / low) ** torch.sigmoid(self.raw_beta)
 
@@ -78,8 +79,9 @@ class SharpActivation(Activation):
 
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
         if not self.learnable:
-            values = quadrature.energies(_Sharpened(self.exact_unit, float(self.beta)), dimension, num_levels)
-            return torch.tensor(values, dtype=torch.float64, device=self.beta.device)
+            beta = self.fixed_beta
+            values = quadrature.energies(_Sharpened(self.exact_unit, beta.item()), dimension, num_levels)
+            return torch.tensor(values, dtype=torch.float64, device=beta.device)
         signs, coefficients = _interpolant(self.exact_unit, dimension, num_levels)
         x = 2 * torch.sigmoid(self.raw_beta.double()) - 1  # log β, mapped onto [−1, 1]
         logs = zonal_series(x, coefficients.to(x.device), dimension=2)  # P_n in dimension 2 is Chebyshev's T_n

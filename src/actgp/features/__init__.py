@@ -1,7 +1,7 @@
 """Inducing features: what u is, and its covariances with itself and with f."""
 
 from actgp.features.activated import ActivatedFeatures
-from actgp.features.base import InducingFeatures
+from actgp.features.base import InducingFeatures, Whitening
 from actgp.features.match import SpectralMatch, SpectralMismatchWarning, spectral_match
 from actgp.features.points import InducingPoints
 
@@ -11,5 +11,6 @@ __all__ = [
     "InducingPoints",
     "SpectralMatch",
     "SpectralMismatchWarning",
+    "Whitening",
     "spectral_match",
 ]

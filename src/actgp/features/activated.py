@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from actgp import checks
 from actgp.activations import Activation
 from actgp.activations import activation as activation_of
-from actgp.features.base import Covariances, InducingFeatures
+from actgp.features.base import InducingFeatures, Whitening
 from actgp.features.match import SpectralMatch, spectral_match
+from actgp.features.units import units
+from actgp.features.whitening import whitening
 from actgp.kernels import ZonalKernel
-from actgp.sphere import zonal_series
+from actgp.sphere import polynomial, zonal_series
 
 LARGEST_ENERGY = 1e30  # beyond it a float32 model would overflow
 
@@ -87,14 +89,25 @@ class ActivatedFeatures(InducingFeatures):
         return zonal_series(t, self.match(kernel).norms, self.dimension) / zonal.variance.double()
 
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
-        return self.covariances(kernel, X).Kuf
-
-    def covariances(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Covariances:
-        zonal = self._zonal(kernel)
-        radius, direction = zonal.polar(X)  # [N], [N, d]
+        radius, direction = self._zonal(kernel).polar(X)  # [N], [N, d]
         t = nn.functional.normalize(self.weights.to(X), dim=-1) @ direction.T  # [M, N]
-        Kuf = radius * zonal_series(t, self.match(kernel).shared, self.dimension)
-        return Covariances(Kuf, zonal.variance.to(X) * radius.square())
+        return radius * zonal_series(t, self.match(kernel).shared, self.dimension)
+
+    def whitening(self, kernel: Kernel) -> Whitening:
+        match = self.match(kernel)
+        if match.norms.requires_grad:
+            return super().whitening(kernel)
+        kappa = polynomial(match.fixed_norms, self.dimension, torch.float64, self.weights.device)
+        directions, R = whitening(self.weights, kernel.variance, kappa)
+        return Whitening(R, directions, match.fixed_shared)
+
+    def through(
+        self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
+    ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
+        if whitening.directions is None:  # energies that are learnt
+            return super().through(kernel, X, B, whitening)
+        sigma = polynomial(whitening.sigma, self.dimension, X.dtype, X.device)
+        return units(X, kernel.lengthscale.to(X), whitening.directions.to(X), kernel.variance.to(X), B, sigma)
 
     def complaints(self, kernel: Kernel) -> list[str]:
         match = self.match(kernel)

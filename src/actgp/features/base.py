@@ -3,18 +3,26 @@
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
+from actgp.linalg import inverse_cholesky
 
 
-class Covariances(NamedTuple):
-    """How inputs covary with the inducing variables, and with themselves."""
+class Whitening(NamedTuple):
+    """What does not depend on x: R = L⁻¹, L Lᵀ = Kuu, and for activated features directions Ŵ and energies of σ̃."""
 
-    Kuf: Float[Tensor, "M N"]
-    prior: Float[Tensor, " N"]  # k(x, x)
+    R: Float[Tensor, "M M"]
+    directions: Float[Tensor, "M d"] | None = None
+    sigma: tuple[float, ...] = ()
+
+    def to(self, dtype: torch.dtype) -> "Whitening":
+        """The same in another precision."""
+        directions = None if self.directions is None else self.directions.to(dtype)
+        return Whitening(self.R.to(dtype), directions, self.sigma)
 
 
 class InducingFeatures(nn.Module, ABC):
@@ -38,9 +46,15 @@ class InducingFeatures(nn.Module, ABC):
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Kuf for inputs that have been checked: what runs inside a training step."""
 
-    def covariances(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Covariances:
-        """All that a layer needs to know of X; for features that find both cheaper together than apart."""
-        return Covariances(self.cross(kernel, X), kernel(X, diag=True))
+    def whitening(self, kernel: Kernel) -> Whitening:
+        """What a layer needs to know besides X."""
+        return Whitening(inverse_cholesky(self.Kuu(kernel)))
+
+    def through(
+        self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
+    ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
+        """Kfu Bᵀ and k(x, x), for features that find them cheaper together, or from what they know of the whitening."""
+        return self.cross(kernel, X).T @ B.T, kernel(X, diag=True)
 
     def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Cov(u_m, f(x_i)), in the precision of X."""

@@ -10,6 +10,7 @@ things can go wrong (paper, section 4.3):
 """
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import torch
 from jaxtyping import Float64
@@ -39,16 +40,26 @@ class SpectralMatch:
     kernel_energies: Float64[Tensor, " L"]
     activation_energies: Float64[Tensor, " L"]
 
-    @property
+    @cached_property
     def shared(self) -> Float64[Tensor, " L"]:
         """a_n where the kernel has level n, else zero: what the features use."""
         return torch.where(self.kernel_energies > 0, self.activation_energies, 0.0)
 
-    @property
+    @cached_property
     def norms(self) -> Float64[Tensor, " L"]:
         """c_n = a_n² / k_n, whose sum is the squared RKHS norm of a feature at v = 1."""
         k = torch.where(self.kernel_energies > 0, self.kernel_energies, 1.0)
         return self.shared**2 / k
+
+    @cached_property
+    def fixed_shared(self) -> tuple[float, ...]:
+        """`shared` as numbers."""
+        return tuple(self.shared.tolist())
+
+    @cached_property
+    def fixed_norms(self) -> tuple[float, ...]:
+        """`norms` as numbers."""
+        return tuple(self.norms.tolist())
 
     @property
     def lost(self) -> float:
@@ -102,4 +113,12 @@ class SpectralMatch:
 
 def spectral_match(kernel: Zonal, activation: Zonal, dimension: int, num_levels: int) -> SpectralMatch:
     """Compares the first levels of a kernel and an activation."""
-    return SpectralMatch(kernel.energies(dimension, num_levels), activation.energies(dimension, num_levels))
+    k, a = kernel.energies(dimension, num_levels), activation.energies(dimension, num_levels)
+    if k.requires_grad or a.requires_grad:
+        return SpectralMatch(k, a)
+    return _fixed_match(tuple(k.tolist()), tuple(a.tolist()))
+
+
+@lru_cache(maxsize=256)
+def _fixed_match(k: tuple[float, ...], a: tuple[float, ...]) -> SpectralMatch:
+    return SpectralMatch(*(torch.tensor(values, dtype=torch.float64) for values in (k, a)))

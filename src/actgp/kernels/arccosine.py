@@ -11,6 +11,7 @@ For p = 1 this reads λ_n = 2d σ_n², for every d, odd or even.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import pi
 
 import torch
@@ -48,12 +49,15 @@ class ArcCosine(ZonalKernel):
         return _shape(t, self.order)
 
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
-        d, p = dimension, self.order
-        a = rectified_power_energies(p, d, num_levels)
-        norm2 = (1 / 2, 1 / (2 * d), 3 / (2 * d * (d + 2)))[p]  # ‖t₊^p‖² = E[t^(2p)] / 2 on the sphere
-        # k_n = N_n λ_n = N_n σ_n² / ‖σ_p‖² = a_n² / (N_n ‖σ_p‖²)
-        k = [a_n * (a_n * (1 / num_harmonics(n, d))) / norm2 for n, a_n in enumerate(a)]
-        return torch.tensor(k, dtype=torch.float64)
+        return torch.tensor(_energies(self.order, dimension, num_levels), dtype=torch.float64)
+
+
+@lru_cache(maxsize=256)
+def _energies(p: int, d: int, num_levels: int) -> tuple[float, ...]:
+    a = rectified_power_energies(p, d, num_levels)
+    norm2 = (1 / 2, 1 / (2 * d), 3 / (2 * d * (d + 2)))[p]  # ‖t₊^p‖² = E[t^(2p)] / 2 on the sphere
+    # k_n = N_n λ_n = N_n σ_n² / ‖σ_p‖² = a_n² / (N_n ‖σ_p‖²)
+    return tuple(a_n * (a_n * (1 / num_harmonics(n, d))) / norm2 for n, a_n in enumerate(a))
 
 
 def _shape(t: Tensor, order: int) -> Tensor:

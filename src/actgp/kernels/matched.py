@@ -5,6 +5,7 @@ prior variance sits on levels which the activation does not have.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float, Float64
@@ -54,5 +55,11 @@ class MatchedKernel(ZonalKernel):
         return given_energies(self._matched(), self.dimension, dimension, num_levels)
 
     def _matched(self) -> Float64[Tensor, " K"]:
-        a = self.activation.energies(self.dimension, self.num_levels).abs()
-        return a / a.sum()
+        a = self.activation.energies(self.dimension, self.num_levels)
+        return a.abs() / a.abs().sum() if a.requires_grad else _normalised(tuple(a.tolist()), a.device)
+
+
+@lru_cache(maxsize=256)
+def _normalised(a: tuple[float, ...], device: torch.device) -> Float64[Tensor, " K"]:
+    sizes = torch.tensor(a, dtype=torch.float64, device=device).abs()
+    return sizes / sizes.sum()

@@ -55,4 +55,6 @@ def given_energies(energies: Float64[Tensor, " K"], own: int, dimension: int, nu
             f"a kernel given by energies has a spectrum in its own dimension {own} only, got dimension {dimension}; "
             f"build it with input_dim={dimension - 1}"
         )
+    if len(energies) == num_levels:
+        return energies
     return torch.nn.functional.pad(energies, (0, max(0, num_levels - len(energies))))[:num_levels]

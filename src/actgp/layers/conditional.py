@@ -15,6 +15,8 @@ from torch import Tensor
 
 from actgp.linalg import differentiated
 
+ROWS = 512  # of A at a time, where no gradient is wanted
+
 
 class Marginals(NamedTuple):
     """Independent Gaussians, one for each input and output."""
@@ -34,7 +36,13 @@ def conditional_marginals(
         mean: m.
         scales: S, its rows first: S_p[i, j] at [i, p, j].
     """
-    return Marginals(*Conditional.apply(A, prior, mean, scales))
+    if torch.is_grad_enabled():
+        return Marginals(*Conditional.apply(A, prior, mean, scales))
+    M, P = mean.shape
+    lengths, S = A.new_empty(len(A), P), scales.view(M, P * M)
+    for part, length in zip(A.split(ROWS), lengths.split(ROWS), strict=True):  # C stays in the cache
+        torch.linalg.vector_norm((part @ S).view(-1, P, M), dim=-1, out=length)
+    return Marginals(A @ mean, lengths.square_().add_(unexplained(A, prior).unsqueeze(-1)))
 
 
 def unexplained(A: Float[Tensor, "N M"], prior: Float[Tensor, " N"]) -> Float[Tensor, " N"]:

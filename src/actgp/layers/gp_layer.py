@@ -16,11 +16,11 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.features import InducingFeatures
+from actgp.features import InducingFeatures, Whitening
 from actgp.layers.conditional import Marginals, conditional_marginals, unexplained
 from actgp.layers.pairing import check_pair
-from actgp.layers.whitened import Scales, WhitenedGaussian
-from actgp.linalg import Cholesky, inverse_cholesky, stable_cholesky
+from actgp.layers.whitened import WhitenedGaussian
+from actgp.linalg import Cholesky, stable_cholesky
 
 PriorMean = Literal["zero", "identity"]
 
@@ -30,9 +30,10 @@ LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with 
 class Constants(NamedTuple):
     """What does not depend on x: computed once for a whole prediction."""
 
-    R: Float[Tensor, "M M"]  # L⁻¹, in the precision that Kuf has to have
+    whitening: Whitening  # in the precision that Kuf has to have
     mean: Float[Tensor, "M P"]
-    scales: Scales
+    scales: Float[Tensor, "M P M"]  # S_p[i, j] at [i, p, j]
+    kl: Float[Tensor, ""]
 
 
 class GPLayer(nn.Module):
@@ -72,16 +73,16 @@ class GPLayer(nn.Module):
 
     def inverse_cholesky(self) -> Float64[Tensor, "M M"]:
         """L⁻¹."""
-        return inverse_cholesky(self.features.Kuu(self.kernel))
+        return self.features.whitening(self.kernel).R
 
     def constants(self) -> Constants:
-        """L⁻¹, m and S, ready for use."""
-        R = self.inverse_cholesky()
-        return Constants(R if _magnifies(R) else R.to(self.q.mean), self.q.mean, self.q.scales())
+        """L⁻¹, m, S and the KL, ready for use."""
+        whitening, m = self.features.whitening(self.kernel), self.q.mean
+        return Constants(whitening if _magnifies(whitening.R) else whitening.to(m.dtype), m, *self.q.scales_and_kl())
 
     def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         """A = Kfu L⁻ᵀ, in the precision of X."""
-        return self._whiten(X, self.inverse_cholesky())[0]
+        return self._whiten(X, self.features.whitening(self.kernel))[0]
 
     def forward(self, X: Float[Tensor, "N D"]) -> Marginals:
         """The marginals of q(f(x_i)) for each output."""
@@ -89,13 +90,13 @@ class GPLayer(nn.Module):
 
     def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
         """As `forward`, with what does not depend on X already computed."""
-        A, prior = self._whiten(X, constants.R)
-        mean, variance = conditional_marginals(A, prior, constants.mean, constants.scales.rows_first)
+        A, prior = self._whiten(X, constants.whitening)
+        mean, variance = conditional_marginals(A, prior, constants.mean, constants.scales)
         return Marginals(self._with_prior_mean(mean, X), variance)
 
     def unexplained(self, X: Float[Tensor, "N D"]) -> Float[Tensor, " N"]:
         """The part of the prior variance k(x, x) that no q(u) can explain: 1 − Σ A² / k(x, x), never below zero."""
-        A, prior = self._whiten(X, self.inverse_cholesky())
+        A, prior = self._whiten(X, self.features.whitening(self.kernel))
         return unexplained(A, prior) / prior
 
     def joint(self, X: Float[Tensor, "N D"]) -> MultivariateNormal:
@@ -109,14 +110,15 @@ class GPLayer(nn.Module):
         """V = L⁻ᵀ m: the layer's mean is the network layer Kufᵀ V = Vᵀ σ̃(W x̃)."""
         return self.inverse_cholesky().mT @ self.q.mean.double()
 
-    def kl(self, constants: Constants | None = None) -> Float[Tensor, ""]:
-        """KL(q(u) ‖ p(u)), summed over outputs; from the constants, where there are any."""
-        return self.q.kl(None if constants is None else constants.scales)
+    def kl(self) -> Float[Tensor, ""]:
+        """KL(q(u) ‖ p(u)), summed over outputs."""
+        return self.q.kl()
 
-    def _whiten(self, X: Float[Tensor, "N D"], R: Float[Tensor, "M M"]) -> tuple[Tensor, Tensor]:
-        """A and k(x, x), in the precision of X; Kuf in that of R."""
-        Kuf, prior = self.features.covariances(self.kernel, X.to(R.dtype))
-        return (Kuf.T @ R.T).to(X.dtype), prior.to(X.dtype)
+    def _whiten(self, X: Float[Tensor, "N D"], whitening: Whitening) -> tuple[Tensor, Tensor]:
+        """A and k(x, x), in the precision of X; Kuf in that of L⁻¹."""
+        R = whitening.R
+        A, prior = self.features.through(self.kernel, X.to(R.dtype), R, whitening)
+        return A.to(X.dtype), prior.to(X.dtype)
 
     def _with_prior_mean(self, mean: Float[Tensor, "N P"], X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
         return mean + X if self.prior_mean == "identity" else mean
@@ -124,4 +126,4 @@ class GPLayer(nn.Module):
 
 def _magnifies(R: Float64[Tensor, "M M"]) -> bool:
     """Whether float32 will not do for Kuf, because L⁻¹ would magnify its round-off. R[0, 0]⁻² is a variance of Kuu."""
-    return bool(torch.linalg.vector_norm(R) > LARGEST_MAGNIFICATION * R[0, 0])
+    return torch.linalg.vector_norm(R.detach()).item() > LARGEST_MAGNIFICATION * R[0, 0].item()

@@ -22,7 +22,8 @@ class ActivatedUnits(nn.Module):
     def __init__(self, features: ActivatedFeatures, kernel: ZonalKernel) -> None:
         super().__init__()
         self.scales = nn.Parameter(kernel.lengthscale.detach().clone())  # [1, D]
-        self.weights = nn.Parameter(features.directions.detach().clone())  # [M, d]
+        directions = nn.functional.normalize(features.weights.detach().double(), dim=-1)
+        self.weights = nn.Parameter(directions.to(features.weights.dtype))  # [M, d]
         energies, device = tuple(features.match(kernel).shared.tolist()), self.weights.device
         self.sigma = {
             dtype: polynomial(energies, features.dimension, dtype, device) for dtype in (torch.float32, torch.float64)
@@ -30,8 +31,8 @@ class ActivatedUnits(nn.Module):
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         radius, direction = project(lift(X / self.scales))
-        t = self.weights @ direction.T  # [M, N], in the order of Kuf, so that round-off is the same
-        return (radius * self.sigma[t.dtype](t)).T
+        t = direction @ self.weights.T  # [N, M]
+        return radius.unsqueeze(-1) * self.sigma[t.dtype](t)
 
 
 class KernelUnits(nn.Module):
@@ -79,6 +80,7 @@ class NetworkLayer(nn.Module):
 
 def mean_of(layer: GPLayer, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
     """The same function of the layer's own parameters, with gradients for all of them."""
-    hidden = layer.features.cross(layer.kernel, X).T  # [N, M]
-    output = hidden @ layer.output_weights().to(X)
+    whitening = layer.features.whitening(layer.kernel)
+    weights = layer.q.mean.double().T @ whitening.R  # Vᵀ = mᵀ L⁻¹: [P, M]
+    output, _ = layer.features.through(layer.kernel, X, weights.to(X), whitening)
     return X + output if layer.prior_mean == "identity" else output

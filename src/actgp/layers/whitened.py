@@ -6,21 +6,13 @@ u = L v with L Lᵀ = Kuu, prior p(v) = N(0, I), and one Gaussian for each of P 
     KL     = ½ Σ_p (‖S_p‖² + ‖m_p‖² − M − 2 Σ_i log S_p[i, i])
 """
 
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from actgp.linalg import differentiated
-
-
-class Scales(NamedTuple):
-    """S of all outputs, for products with it."""
-
-    rows_first: Float[Tensor, "M P M"]  # S_p[i, j] at [i, p, j]
-    square: Float[Tensor, ""]  # Σ_p ‖S_p‖²
+from actgp.linalg import differentiated, lower_triangle
 
 
 class WhitenedGaussian(nn.Module):
@@ -43,11 +35,11 @@ class WhitenedGaussian(nn.Module):
     @property
     def scale_tril(self) -> Float[Tensor, "P M M"]:
         """S_p, lower triangular with a positive diagonal."""
-        return self.scales().rows_first.transpose(0, 1)
+        return self.scales_and_kl()[0].transpose(0, 1)
 
-    def scales(self) -> Scales:
-        """S, and its square, from one pass over the parameters."""
-        return Scales(*ScaleTril.apply(self.raw_scale_tril))
+    def scales_and_kl(self) -> tuple[Float[Tensor, "M P M"], Float[Tensor, ""]]:
+        """S, its rows first, S_p[i, j] at [i, p, j], and the KL: from one pass over the parameters."""
+        return ScalesAndKL.apply(self.mean, self.raw_scale_tril)
 
     @torch.no_grad()
     def assign(self, mean: Float[Tensor, "M P"], scale_tril: Float[Tensor, "P M M"]) -> None:
@@ -66,41 +58,41 @@ class WhitenedGaussian(nn.Module):
         self.mean.copy_(mean)
         self.raw_scale_tril.copy_(scale_tril.tril(-1) + torch.diag_embed(diagonal.log()))
 
-    def kl(self, scales: Scales | None = None) -> Float[Tensor, ""]:
-        """KL(q(v) ‖ N(0, I)), summed over outputs; from S, where that has been computed."""
-        square = (self.scales() if scales is None else scales).square
-        log_diagonal = self.raw_scale_tril.diagonal(dim1=-2, dim2=-1)
-        return 0.5 * (square + self.mean.square().sum() - self.mean.numel()) - log_diagonal.sum()
+    def kl(self) -> Float[Tensor, ""]:
+        """KL(q(v) ‖ N(0, I)), summed over outputs."""
+        return self.scales_and_kl()[1]
 
 
-class ScaleTril(torch.autograd.Function):
-    """raw ↦ S, ‖S‖²: exponentiates the diagonal and drops what is above it; so does the gradient."""
+class ScalesAndKL(torch.autograd.Function):
+    """(m, raw) ↦ S, KL: S exponentiates the diagonal of raw and drops what is above it; so does the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, raw: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, mean: Tensor, raw: Tensor) -> tuple[Tensor, Tensor]:
         P, M, _ = raw.shape
-        S = torch.mul(raw.transpose(0, 1), _lower(M, raw.dtype, raw.device).unsqueeze(1), out=raw.new_empty(M, P, M))
-        S.diagonal(dim1=0, dim2=2).exp_()
-        ctx.save_for_backward(raw, S)
-        return S, torch.dot(S.view(-1), S.view(-1))
+        S = torch.mul(
+            raw.transpose(0, 1), lower_triangle(M, raw.dtype, raw.device).unsqueeze(1), out=raw.new_empty(M, P, M)
+        )
+        diagonal = S.diagonal(dim1=0, dim2=2)
+        log_determinants = diagonal.sum()
+        diagonal.exp_()
+        ctx.save_for_backward(mean, raw, S)
+        squares = torch.dot(S.view(-1), S.view(-1)) + torch.dot(mean.reshape(-1), mean.reshape(-1)) - mean.numel()
+        return S, 0.5 * squares - log_determinants
 
     @staticmethod
-    def backward(ctx: Any, S_grad: Tensor, square_grad: Tensor) -> Tensor | None:
-        raw, S = ctx.saved_tensors
+    def backward(ctx: Any, S_grad: Tensor, kl_grad: Tensor) -> tuple[Tensor | None, ...]:
+        mean, raw, S = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return differentiated(_plainly, (raw,), (S_grad, square_grad))[0]
-        grad = torch.addcmul(S_grad, S, 2 * square_grad)  # ∂‖S‖² = 2 S
-        grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2))
-        return torch.mul(grad.transpose(0, 1), _lower(raw.shape[1], raw.dtype, raw.device), out=torch.empty_like(raw))
+            return differentiated(_plainly, (mean, raw), (S_grad, kl_grad))
+        grad = torch.addcmul(S_grad, S, kl_grad)  # ∂ ½‖S‖² = S
+        grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2)).sub_(kl_grad)
+        lower = lower_triangle(raw.shape[1], raw.dtype, raw.device)
+        return kl_grad * mean, torch.mul(grad.transpose(0, 1), lower, out=torch.empty_like(raw))
 
 
-def _plainly(raw: Tensor) -> tuple[Tensor, Tensor]:
+def _plainly(mean: Tensor, raw: Tensor) -> tuple[Tensor, Tensor]:
     """The same in operations that can be differentiated any number of times."""
-    S = raw.tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
-    return S.transpose(0, 1), S.square().sum()
-
-
-@lru_cache(maxsize=64)
-def _lower(size: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "M M"]:
-    """Ones on and below the diagonal. A product with them is several times faster than tril() of a batch."""
-    return torch.ones(size, size, dtype=dtype, device=device).tril()
+    log_diagonal = raw.diagonal(dim1=-2, dim2=-1)
+    S = raw.tril(-1) + torch.diag_embed(log_diagonal.exp())
+    kl = 0.5 * (S.square().sum() + mean.square().sum() - mean.numel()) - log_diagonal.sum()
+    return S.transpose(0, 1), kl

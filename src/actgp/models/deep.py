@@ -26,7 +26,7 @@ from actgp.likelihoods import expected_log_prob, supported, targets
 from actgp.models.prediction import Prediction, squeeze_outputs
 from actgp.sampling import normal_points
 
-CHUNK = 2**22  # numbers in the largest tensor of a chunk of a prediction
+CHUNK = 2**21  # numbers in the largest tensor of a chunk of a prediction
 SEED = 0
 
 
@@ -108,46 +108,46 @@ class DeepGP(nn.Module):
             num_samples: S, how many paths are sampled through the hidden layers.
             generator: Source of randomness.
         """
-        self.check_inputs(X)
+        h, constants = self.enter(X), self.constants()
         num_data = checks.integer(num_data, "num_data", minimum=len(X))
         y = targets(self.likelihood, y, len(X), self.num_outputs, X.dtype)
-        constants = self.constants()
-        mean, variance = self.paths(X, num_samples, constants, generator=generator)  # [S, B, P]
+        mean, variance = self.paths_from(h, constants, num_samples, generator=generator)  # [S, B, P]
         fit = expected_log_prob(self.likelihood, y, mean, variance, generator=generator).mean(0)  # [B]
-        return num_data / len(X) * fit.sum() - self.kl(constants)
+        return num_data / len(X) * fit.sum() - sum(layer.kl for layer in constants)
 
     def constants(self) -> list[Constants]:
         """What does not depend on x, of each layer: the bound, its KL and predictions compute it once."""
         return [layer.constants() for layer in self.gp_layers]
 
-    def paths(
-        self,
-        X: Tensor,
-        num_samples: int = 1,
-        constants: list[Constants] | None = None,
-        *,
-        generator: torch.Generator | None = None,
-    ) -> Paths:
+    def paths(self, X: Tensor, num_samples: int = 1, *, generator: torch.Generator | None = None) -> Paths:
         """Means and variances of the last layer along paths sampled through the hidden ones; differentiable.
 
         Args:
             X: Inputs.
             num_samples: S; a model of one layer needs, and takes, only one.
-            constants: What `constants` gives, where it has been computed.
             generator: Source of randomness.
         """
+        return self.paths_from(self.enter(X), self.constants(), num_samples, generator=generator)
+
+    def paths_from(
+        self,
+        h: Float[Tensor, "N D"],
+        constants: list[Constants],
+        num_samples: int = 1,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Paths:
+        """As `paths`, for inputs that have entered and constants that are known."""
         S = self._num_paths(checks.integer(num_samples, "num_samples", minimum=1))
-        h = self.enter(X)
         noises = [
             torch.randn(S, len(h), layer.num_outputs, dtype=h.dtype, device=h.device, generator=generator)
             for layer in self.gp_layers[:-1]
         ]
-        return self._paths(h, self.constants() if constants is None else constants, S, noises)
+        return self._paths(h, constants, S, noises)
 
-    def kl(self, constants: list[Constants] | None = None) -> Float[Tensor, ""]:
-        """Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ)); from the constants, where there are any."""
-        each = [None] * len(self.layers) if constants is None else constants
-        return torch.stack([layer.kl(own) for layer, own in zip(self.gp_layers, each, strict=True)]).sum()
+    def kl(self) -> Float[Tensor, ""]:
+        """Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ))."""
+        return torch.stack([layer.kl() for layer in self.gp_layers]).sum()
 
     @torch.no_grad()
     def predict(self, X: Tensor, num_samples: int = 20, *, generator: torch.Generator | None = None) -> Prediction:
@@ -207,9 +207,9 @@ class DeepGP(nn.Module):
         """Returns X if it is finite, in the model's precision and, without a backbone, as wide as the first layer."""
         if self.backbone is None:
             checks.inputs(X, self.gp_layers[0].input_dim)
-        elif checks.tensor(X, "X").ndim < 2 or len(X) == 0:
+        elif checks.finite(checks.tensor(X, "X"), "X").ndim < 2 or len(X) == 0:
             raise ValueError(f"X must have shape [N, …] with at least one row, got {list(X.shape)}; pass a batch")
-        return checks.precision(checks.finite(X, "X"), self.parameters())
+        return checks.precision(X, (layer.q.mean for layer in self.gp_layers))
 
     def enter(self, X: Tensor) -> Float[Tensor, "N D"]:
         """Checks the inputs, and takes them through the backbone."""

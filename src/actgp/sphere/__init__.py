@@ -5,17 +5,19 @@ from actgp.sphere.functions import with_derivative
 from actgp.sphere.gegenbauer import gegenbauer, normalised_gegenbauer
 from actgp.sphere.geometry import Polar, lift, project
 from actgp.sphere.harmonics import SphericalHarmonics
-from actgp.sphere.polynomial import polynomial
+from actgp.sphere.polynomial import Polynomial, polynomial
 from actgp.sphere.quadrature import QuadratureError
-from actgp.sphere.series import zonal_series
+from actgp.sphere.series import evaluated, zonal_series
 from actgp.sphere.spectrum import Spectrum, Zonal, spectrum
 
 __all__ = [
     "Polar",
+    "Polynomial",
     "QuadratureError",
     "Spectrum",
     "SphericalHarmonics",
     "Zonal",
+    "evaluated",
     "gegenbauer",
     "lift",
     "normalised_gegenbauer",

@@ -35,7 +35,7 @@ class Polynomial:
     """
 
     coefficients: Float[Tensor, " K"]
-    powers: tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None
+    powers: tuple[tuple[Tensor, ...], ...] | None
     minus_one: Float[Tensor, ""]
 
     def __call__(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -76,9 +76,10 @@ def prepared(c: NDArray[np.float64], dtype: torch.dtype, device: torch.device) -
         return torch.as_tensor(values).to(device=device, dtype=dtype)
 
     c = _trimmed(c, dtype)
-    even, odd = chebyshev.cheb2poly(c[0::2]), _powers_of_odd_part(c[1::2])
+    even, odd = (np.trim_zeros(part, "b") for part in (chebyshev.cheb2poly(c[0::2]), _powers_of_odd_part(c[1::2])))
     lossy = np.abs(even).sum() + np.abs(odd).sum() > AMPLIFICATION * np.abs(c).sum()
-    powers = None if lossy else (tuple(tensor(even).unbind()), tuple(tensor(odd).unbind()))
+    zero = np.zeros(1)
+    powers = None if lossy else tuple(tuple(tensor(part if len(part) else zero).unbind()) for part in (even, odd))
     return Polynomial(tensor(c), powers, tensor(np.array(-1.0)))
 
 
@@ -104,13 +105,16 @@ def _powers_of_odd_part(c: NDArray[np.float64]) -> NDArray[np.float64]:
 def _horner(u: Tensor, terms: tuple[Tensor, ...]) -> Tensor:
     b = terms[-1]
     for h in reversed(terms[:-1]):
-        b = torch.addcmul(h, b, u)
+        in_place = b.ndim > 0 and not torch.is_grad_enabled()
+        b = torch.addcmul(h, b, u, out=b if in_place else None)
     return b
 
 
 def _horner_with_slope(u: Tensor, terms: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    b, slope = terms[-1], torch.zeros_like(terms[-1])
-    for h in reversed(terms[:-1]):
-        slope = torch.addcmul(b, slope, u) if b.ndim else b
-        b = torch.addcmul(h, b, u)
+    if len(terms) == 1:
+        return terms[0], torch.zeros_like(terms[0])
+    b, slope = torch.addcmul(terms[-2], terms[-1], u), terms[-1]
+    for h in reversed(terms[:-2]):
+        slope = torch.addcmul(b, slope, u, out=slope if slope.ndim else None)  # in place, once there is a place
+        b = torch.addcmul(h, b, u, out=b)
     return b, slope

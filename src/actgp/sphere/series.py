@@ -35,8 +35,13 @@ def zonal_series(
             f"energies must have shape [..., num_levels], got {list(energies.shape)}; pass at least one level"
         )
     if energies.ndim == 1 and not energies.requires_grad:
-        return Fixed.apply(t, polynomial(tuple(energies.tolist()), d, t.dtype, t.device))
+        return evaluated(polynomial(tuple(energies.tolist()), d, t.dtype, t.device), t)
     return Series.apply(t, (energies @ connection(d, energies.shape[-1]).to(energies)).to(t))
+
+
+def evaluated(f: Polynomial, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """f(t), with derivatives of every order."""
+    return Fixed.apply(t, f) if t.requires_grad and torch.is_grad_enabled() else f(t)
 
 
 class Fixed(torch.autograd.Function):
@@ -45,8 +50,6 @@ class Fixed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, t: Tensor, f: Polynomial) -> Tensor:
         ctx.f = f
-        if not ctx.needs_input_grad[0]:
-            return f(t)
         value, slope = f.with_slope(t)
         ctx.save_for_backward(t, slope)
         return value
@@ -54,7 +57,7 @@ class Fixed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         t, slope = ctx.saved_tensors
-        return grad * (Fixed.apply(t, ctx.f.derivative) if torch.is_grad_enabled() else slope), None
+        return grad * (evaluated(ctx.f.derivative, t) if torch.is_grad_enabled() else slope), None
 
 
 class Series(torch.autograd.Function):

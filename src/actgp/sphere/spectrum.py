@@ -61,4 +61,4 @@ def spectrum(shape: Zonal, dimension: int, num_levels: int) -> Spectrum:
         )
     d = checks.integer(dimension, "dimension", minimum=2)
     levels = checks.integer(num_levels, "num_levels", minimum=1)
-    return Spectrum(shape.energies(d, levels), d)
+    return Spectrum(shape.energies(d, levels).clone(), d)

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp.layers import WhitenedGaussian
+from actgp.linalg import lower_triangle
 
 LARGEST_STEP = 1.0  # in local coordinates, over all outputs of a layer: standard deviations of q
 
@@ -50,27 +51,26 @@ def _descend(
     raw_grad: Float[Tensor, "P M M"],
     rate: float,
 ) -> None:
+    lower = lower_triangle(raw.shape[-1], raw.dtype, raw.device)
     diagonal = _diagonal(raw).exp()  # [P, M]
-    S = _with_diagonal(raw, diagonal)
-    gradient = _with_diagonal(raw_grad, _diagonal(raw_grad) / diagonal)  # ∂ℓ/∂S, from that by log S_ii: [P, M, M]
-    phi = (S.mT @ gradient).tril_()
+    S = raw * lower
+    _diagonal(S).copy_(diagonal)
+    gradient = raw_grad.clone()  # a lower triangle, too
+    _diagonal(gradient).div_(diagonal)  # ∂ℓ/∂S, from that by log S_ii: [P, M, M]
+    phi = (S.mT @ gradient).mul_(lower)
     _diagonal(phi).mul_(0.5)
     a = S.mT @ mean_grad.T.unsqueeze(-1)  # [P, M, 1]
-    length = torch.sqrt(phi.square().sum() + a.square().sum())
-    rate = min(rate, LARGEST_STEP / length.clamp_min(torch.finfo(length.dtype).tiny).item())
+    length = torch.hypot(torch.linalg.vector_norm(phi), torch.linalg.vector_norm(a)).item()
+    rate = min(rate, LARGEST_STEP / max(length, torch.finfo(raw.dtype).tiny))
     mean -= rate * (S @ a).squeeze(-1).T
     # S (I − γ Φ), with exp(−γ Φ_ii) on the diagonal of the factor
-    step = _with_diagonal(-rate * phi, (-rate * _diagonal(phi)).exp())
-    moved = S @ step
-    raw.copy_(_with_diagonal(moved, _diagonal(raw) - rate * _diagonal(phi)))
+    log_factor = -rate * _diagonal(phi)
+    step = phi.mul_(-rate)
+    _diagonal(step).copy_(log_factor.exp())
+    log_diagonal = _diagonal(raw) + log_factor
+    torch.bmm(S, step, out=raw)
+    _diagonal(raw).copy_(log_diagonal)
 
 
 def _diagonal(matrices: Tensor) -> Tensor:
     return matrices.diagonal(dim1=-2, dim2=-1)
-
-
-def _with_diagonal(matrices: Float[Tensor, "P M M"], diagonal: Float[Tensor, "P M"]) -> Float[Tensor, "P M M"]:
-    """The lower triangles, with another diagonal."""
-    lower = matrices.tril()
-    _diagonal(lower).copy_(diagonal)
-    return lower

@@ -54,13 +54,13 @@ def posterior_objective(
 ) -> Evaluation:
     """The ELBO or the predictive objective, with a weighted KL."""
     constants = model.constants()
-    mean, variance = model.paths(X, recipe.num_samples, constants, generator=generator)  # [S, B, P]
+    mean, variance = model.paths_from(model.enter(X), constants, recipe.num_samples, generator=generator)  # [S, B, P]
     if recipe.objective == "elbo":
         fit = expected_log_prob(model.likelihood, y, mean, variance, generator=generator).mean(0)  # [B]
     else:
         paths = log_marginal(model.likelihood, y, mean, variance, generator=generator)  # [S, B]
         fit = paths.logsumexp(0) - log(len(paths))
-    objective = fit.mean() - kl_weight / num_data * model.kl(constants)
+    objective = fit.mean() - kl_weight / num_data * sum(layer.kl for layer in constants)
     return Evaluation(-objective * num_data, objective.detach())
 
 

@@ -1,0 +1,57 @@
+"""This library's steps and predictions."""
+
+from collections.abc import Callable
+
+import torch
+
+import actgp
+from actgp.training.objectives import network_objective
+from benchmarks.problem import NUM_DATA, Problem
+
+
+def model_of(problem: Problem) -> actgp.DeepGP:
+    """The default model, with weights to carry."""
+    g = torch.Generator().manual_seed(0)
+    model = actgp.deep_gp(problem.input_dim, problem.num_outputs, num_inducing=problem.num_inducing, generator=g)
+    with torch.no_grad():
+        for layer in model.gp_layers:
+            layer.q.mean.normal_(generator=g).mul_(0.1)
+    return model
+
+
+def step(problem: Problem) -> Callable[[], None]:
+    """ELBO, backward, Adam."""
+    model, (X, y) = model_of(problem), problem.minibatch()
+    adam = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+
+    def run() -> None:
+        adam.zero_grad()
+        (-model.elbo(X, y, NUM_DATA, problem.num_samples)).backward()
+        adam.step()
+
+    return run
+
+
+def network_step(problem: Problem) -> Callable[[], None]:
+    """A step of stage 1: the composed means, in whitened coordinates."""
+    model, (X, y) = model_of(problem), problem.minibatch()
+    fixed = {id(layer.q.raw_scale_tril) for layer in model.gp_layers}
+    adam = torch.optim.Adam([p for p in model.parameters() if id(p) not in fixed], lr=1e-3, fused=True)
+
+    def run() -> None:
+        adam.zero_grad()
+        network_objective(model, X, y).loss.backward()
+        adam.step()
+
+    return run
+
+
+def predict(problem: Problem) -> Callable[[], None]:
+    """Mean and variance at many inputs."""
+    model, X = model_of(problem), problem.test_inputs()
+
+    def run() -> None:
+        prediction = model.predict(X, problem.prediction_samples)
+        assert prediction.mean.shape[0] == prediction.variance.shape[0] == len(X)
+
+    return run

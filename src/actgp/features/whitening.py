@@ -1,0 +1,62 @@
+"""What whitens activated features: R = L⁻¹, L Lᵀ = Kuu, from the weights, with the gradient derived by hand.
+
+    Ŵ = W / ‖w‖,   T = Ŵ Ŵᵀ,   Kuu = κ(T) / v,   κ(t) = Σ_n c_n P_n(t),   R = √v L₁⁻¹,   L₁ L₁ᵀ = κ(T)
+
+and backwards, where sym mirrors the lower triangle,
+
+    K̄ = −½ R₁ᵀ sym(R̄₁ R₁ᵀ) R₁,   Ŵ̄ += 2 (K̄ ∘ κ'(T)) Ŵ,   w̄ = (ŵ̄ − ŵ ⟨ŵ, ŵ̄⟩) / ‖w‖,   v̄ = ⟨R̄, R⟩ / 2v
+
+The diagonal of Kuu, and with it the jitter, does not depend on the weights.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from actgp.linalg import differentiated, inverse_cholesky, inverse_cholesky_gradient, invert, stable_cholesky
+from actgp.sphere import Polynomial, evaluated
+
+
+def whitening(
+    W: Float[Tensor, "M d"], variance: Float[Tensor, ""], kappa: Polynomial
+) -> tuple[Float64[Tensor, "M d"], Float64[Tensor, "M M"]]:
+    """Ŵ and R, in float64."""
+    return ActivatedWhitening.apply(W, variance, kappa) if torch.is_grad_enabled() else _plainly(W, variance, kappa)
+
+
+class ActivatedWhitening(torch.autograd.Function):
+    """(W, v) ↦ Ŵ, R in float64, for fixed energies."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, W: Float[Tensor, "M d"], variance: Float[Tensor, ""], kappa: Polynomial
+    ) -> tuple[Float64[Tensor, "M d"], Float64[Tensor, "M M"]]:
+        lengths = torch.linalg.vector_norm(W.double(), dim=-1, keepdim=True)
+        directions = W / lengths
+        K, slope = kappa.with_slope(directions @ directions.T)
+        R = torch.mul(invert(stable_cholesky(K).L), variance.item() ** 0.5, out=torch.empty_like(K))
+        ctx.kappa = kappa
+        ctx.save_for_backward(W, variance, lengths, directions, slope, R)
+        return directions, R
+
+    @staticmethod
+    def backward(ctx: Any, directions_grad: Tensor, R_grad: Tensor) -> tuple[Tensor | None, ...]:
+        W, variance, lengths, directions, slope, R = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            grads = (directions_grad, R_grad)
+            return *differentiated(lambda W, v: _plainly(W, v, ctx.kappa), (W, variance), grads), None
+        # In K̄ with R = √v R₁ thrice and R̄ = R̄₁ / √v once there is a factor v too many; and 2 K̄ is wanted.
+        t_grad = inverse_cholesky_gradient(R, R_grad).mul_(slope)
+        grad = torch.addmm(directions_grad, t_grad, directions, alpha=-1.0 / variance.item())
+        along = torch.linalg.vecdot(grad, directions).unsqueeze(-1)
+        W_grad = grad.addcmul_(directions, along, value=-1.0).div_(lengths)
+        variance_grad = torch.dot(R_grad.reshape(-1), R.view(-1)) / (2 * variance)
+        return W_grad.to(W), variance_grad.to(variance), None
+
+
+def _plainly(W: Tensor, variance: Tensor, kappa: Polynomial) -> tuple[Tensor, Tensor]:
+    """The same in operations that can be differentiated any number of times."""
+    directions = torch.nn.functional.normalize(W.double(), dim=-1)
+    return directions, inverse_cholesky(evaluated(kappa, directions @ directions.T) / variance.double())
