@@ -2,14 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+LAPLACE := laplace-torch asdfghjkl backpack-for-pytorch curvlinops-for-pytorch
 
-.PHONY: demo test check format clean
+.PHONY: demo test bench check format clean
 
 demo: $(INSTALLED)  ## the main job, on generated and bundled data
 	$(BIN)/actgp demo
 
 test: $(INSTALLED)  ## all tests
 	$(BIN)/pytest -n auto
+
+bench: $(INSTALLED)  ## what a step and a prediction cost, beside the peers; some ten minutes
+	$(BIN)/python -m benchmarks
 
 check: $(INSTALLED)  ## what CI runs: format, lint, types, tests
 	$(BIN)/ruff format --check
@@ -24,6 +28,8 @@ format: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@# These ask for torchvision, use none of it here, and would bring one that does not fit a CPU build of torch.
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps $(LAPLACE)
 	touch $@
 
 clean:

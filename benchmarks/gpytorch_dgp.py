@@ -9,7 +9,7 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.models.deep_gps import DeepGP, DeepGPLayer
 from torch import Tensor
 
-from benchmarks.problem import NUM_DATA, Problem
+from benchmarks.problem import Problem
 
 
 class Layer(DeepGPLayer):
@@ -54,7 +54,7 @@ class Model(DeepGP):
 def step(problem: Problem) -> Callable[[], None]:
     """ELBO, backward, Adam."""
     model, (X, y) = Model(problem), problem.minibatch()
-    bound = gpytorch.mlls.VariationalELBO(model.likelihood, model, NUM_DATA)
+    bound = gpytorch.mlls.VariationalELBO(model.likelihood, model, problem.num_data)
     objective = gpytorch.mlls.DeepApproximateMLL(bound)
     adam = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
     model.train()

@@ -5,8 +5,10 @@ from collections.abc import Callable
 import torch
 
 import actgp
+from actgp.training.data import TensorBatches
 from actgp.training.objectives import network_objective
-from benchmarks.problem import NUM_DATA, Problem
+from actgp.training.warm_start import gauss_newton
+from benchmarks.problem import Problem
 
 
 def model_of(problem: Problem) -> actgp.DeepGP:
@@ -26,7 +28,7 @@ def step(problem: Problem) -> Callable[[], None]:
 
     def run() -> None:
         adam.zero_grad()
-        (-model.elbo(X, y, NUM_DATA, problem.num_samples)).backward()
+        (-model.elbo(X, y, problem.num_data, problem.num_samples)).backward()
         adam.step()
 
     return run
@@ -42,6 +44,18 @@ def network_step(problem: Problem) -> Callable[[], None]:
         adam.zero_grad()
         network_objective(model, X, y).loss.backward()
         adam.step()
+
+    return run
+
+
+def warm_start(problem: Problem) -> Callable[[], None]:
+    """The closed-form covariances between the stages: one pass over the data."""
+    model = model_of(problem)
+    batches = TensorBatches(*problem.data(), 1_000, torch.Generator())
+
+    @torch.no_grad()
+    def run() -> None:
+        gauss_newton(model, batches)
 
     return run
 

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 NUM_LAYERS = 3
-NUM_DATA = 10_000
 
 
 @dataclass(frozen=True)
@@ -21,6 +20,7 @@ class Problem:
         num_samples: Paths through the hidden layers.
         rows: Rows of a prediction.
         prediction_samples: Paths of a prediction.
+        num_data: Rows of the training set.
     """
 
     input_dim: int = 8
@@ -30,6 +30,7 @@ class Problem:
     num_samples: int = 1
     rows: int = 10_000
     prediction_samples: int = 10
+    num_data: int = 10_000
 
     @property
     def widths(self) -> list[int]:
@@ -42,7 +43,7 @@ class Problem:
 
     def data(self) -> tuple[Tensor, Tensor]:
         """A training set, for what looks at all of it."""
-        return self._draw(NUM_DATA)
+        return self._draw(self.num_data)
 
     def test_inputs(self) -> Tensor:
         """Where to predict."""

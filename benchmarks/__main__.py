@@ -1,0 +1,89 @@
+"""Runs the benchmark: contestants take turns, so that noise hits them alike.
+
+python -m benchmarks [--quick]     (ACTGP_GPFLUX_PYTHON: an interpreter that has GPflux)
+"""
+
+import gc
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import gpytorch
+import laplace
+import torch
+import typer
+from rich.console import Console
+from rich.progress import track
+
+import actgp
+from benchmarks import ours
+from benchmarks.grid import BASE, Heat, heats
+from benchmarks.report import write_report
+
+ROOT = Path(__file__).parents[1]
+MEMORY_ROWS = (10_000, 100_000)
+
+
+def measure(heat: Heat) -> list[dict[str, Any]]:
+    """Seconds of each contestant in each round, after rounds that do not count."""
+    running = {name: make(heat.problem) for name, make in heat.contestants.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in running}
+    for turn in range(-2, heat.rounds):
+        for name, run in running.items():
+            start = time.perf_counter()
+            run()
+            if turn >= 0:
+                seconds[name].append(time.perf_counter() - start)
+    del running
+    gc.collect()
+    common = {"what": heat.what, "axis": heat.axis, "problem": asdict(heat.problem)}
+    return [common | {"contestant": name, "seconds": values} for name, values in seconds.items()]
+
+
+def peak_memory(rows: int) -> float:
+    """MiB that a process which predicts so many rows has needed."""
+    run = [sys.executable, "-m", "benchmarks", "--only-predict", str(rows)]
+    return float(subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+
+
+def main(
+    results: Annotated[Path, typer.Option(help="Where raw results go, as JSON lines.")] = ROOT
+    / "results/performance.jsonl",
+    page: Annotated[Path, typer.Option(help="The page whose tables are written anew.")] = ROOT / "docs/performance.md",
+    quick: Annotated[bool, typer.Option(help="Fewer rounds and points: does it run?")] = False,
+    report_only: Annotated[bool, typer.Option(help="Only write the tables, from stored results.")] = False,
+    only_predict: Annotated[int, typer.Option(hidden=True)] = 0,
+) -> None:
+    """Measures, stores, and writes tables and plot."""
+    if only_predict:
+        ours.predict(replace(BASE, rows=only_predict))()
+        sys.stdout.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+        return
+    if not report_only:
+        about = {
+            "what": "about",
+            "processor": platform.processor() or platform.machine(),
+            "threads": torch.get_num_threads(),
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "gpytorch": gpytorch.__version__,
+            "laplace": getattr(laplace, "__version__", "unknown"),
+            "actgp": actgp.__version__,
+        }
+        lines: list[dict[str, Any]] = [about]
+        for heat in track(heats(os.environ.get("ACTGP_GPFLUX_PYTHON"), quick), "heats", console=Console(stderr=True)):
+            lines += measure(heat)
+        lines += [{"what": "memory", "rows": rows, "mebibytes": peak_memory(rows)} for rows in MEMORY_ROWS]
+        results.parent.mkdir(parents=True, exist_ok=True)
+        results.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_report(results, page)
+
+
+typer.run(main)

@@ -1,0 +1,78 @@
+"""Who is measured where: all contestants at one problem, and the cost along each axis through it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from benchmarks import floor, gpflux_dgp, gpytorch_dgp, laplace_net, network, ours
+from benchmarks.problem import Problem
+
+Contestant = Callable[[], None]
+BASE = Problem()
+
+AXES: dict[str, tuple[int, ...]] = {
+    "input_dim": (4, 8, 13),
+    "num_inducing": (64, 128, 256, 512),
+    "num_outputs": (1, 4, 16),
+    "batch": (64, 128, 256, 512, 1024),
+    "num_samples": (1, 2, 4, 8),
+}
+PREDICTION_AXES: dict[str, tuple[int, ...]] = {
+    "rows": (2_500, 10_000, 40_000),
+    "prediction_samples": (5, 10, 20),
+}
+DATA_AXIS = (2_500, 10_000, 40_000)
+
+
+class Heat(NamedTuple):
+    """Contestants that take turns at one problem."""
+
+    what: str
+    axis: str | None
+    problem: Problem
+    contestants: dict[str, Callable[[Problem], Contestant]]
+    rounds: int
+
+
+def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
+    """All of them, the side-by-side comparisons first."""
+    step: dict[str, Callable[[Problem], Contestant]] = {
+        "actgp": ours.step,
+        "actgp, stage 1": ours.network_step,
+        "network": network.step,
+        "floor": floor.step,
+        "GPyTorch": gpytorch_dgp.step,
+    }
+    predict: dict[str, Callable[[Problem], Contestant]] = {
+        "actgp": ours.predict,
+        "network": network.predict,
+        "floor": floor.predict,
+        "GPyTorch": gpytorch_dgp.predict,
+        "laplace-torch": laplace_net.predict,
+    }
+    if gpflux_python is not None:
+        for bits in (32, 64):
+            step[f"GPflux, float{bits}"] = lambda p, b=bits: gpflux_dgp.command(p, "step", gpflux_python, b)
+            predict[f"GPflux, float{bits}"] = lambda p, b=bits: gpflux_dgp.command(p, "predict", gpflux_python, b)
+    pass_over_data = {"actgp, warm start": ours.warm_start, "laplace-torch, fit": laplace_net.fit}
+    rounds = 5 if quick else 50
+    found = [
+        Heat("step", None, BASE, step, rounds),
+        Heat("predict", None, BASE, predict, 2 if quick else 5),
+        Heat("pass", None, BASE, pass_over_data, 2 if quick else 5),
+    ]
+    light = {name: step[name] for name in ("actgp", "actgp, stage 1", "network", "floor")}
+    for axis, values in AXES.items():
+        with_peer = light | {"GPyTorch": step["GPyTorch"]} if axis in ("input_dim", "num_inducing") else light
+        found += _along("step", axis, values[:2] if quick else values, with_peer, max(3, rounds // 3))
+    own = {name: predict[name] for name in ("actgp", "floor")}
+    for axis, values in PREDICTION_AXES.items():
+        found += _along("predict", axis, values[:2] if quick else values, own, 2 if quick else 5)
+    values = DATA_AXIS[:2] if quick else DATA_AXIS
+    return found + _along("pass", "num_data", values, {"actgp, warm start": ours.warm_start}, 2 if quick else 3)
+
+
+def _along(
+    what: str, axis: str, values: tuple[int, ...], contestants: dict[str, Callable[[Problem], Contestant]], rounds: int
+) -> list[Heat]:
+    return [Heat(what, axis, replace(BASE, **{axis: value}), contestants, rounds) for value in values]
