@@ -19,7 +19,7 @@ from actgp.features.match import SpectralMatch, spectral_match
 from actgp.features.units import units
 from actgp.features.whitening import whitening
 from actgp.kernels import ZonalKernel
-from actgp.sphere import polynomial, zonal_series
+from actgp.sphere import zonal_series
 
 LARGEST_ENERGY = 1e30  # beyond it a float32 model would overflow
 
@@ -93,20 +93,20 @@ class ActivatedFeatures(InducingFeatures):
         t = nn.functional.normalize(self.weights.to(X), dim=-1) @ direction.T  # [M, N]
         return radius * zonal_series(t, self.match(kernel).shared, self.dimension)
 
-    def whitening(self, kernel: Kernel) -> Whitening:
+    def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
         match = self.match(kernel)
-        if match.norms.requires_grad:
-            return super().whitening(kernel)
-        kappa = polynomial(match.fixed_norms, self.dimension, torch.float64, self.weights.device)
-        directions, R = whitening(self.weights, kernel.variance, kappa)
-        return Whitening(R, directions, match.fixed_shared)
+        if match.learnt:
+            return super().whitening(kernel, dtype)
+        kappa = match.kappa(torch.float64, self.weights.device)
+        directions, R = whitening(self.weights, kernel.variance, kappa, dtype)
+        return Whitening(R, directions, match)
 
     def through(
         self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
     ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
-        if whitening.directions is None:  # energies that are learnt
+        if whitening.directions is None or whitening.match is None:  # energies that are learnt
             return super().through(kernel, X, B, whitening)
-        sigma = polynomial(whitening.sigma, self.dimension, X.dtype, X.device)
+        sigma = whitening.match.sigma(X.dtype, X.device)
         return units(X, kernel.lengthscale.to(X), whitening.directions.to(X), kernel.variance.to(X), B, sigma)
 
     def complaints(self, kernel: Kernel) -> list[str]:

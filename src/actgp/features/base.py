@@ -9,20 +9,20 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
+from actgp.features.match import SpectralMatch
+from actgp.features.whitening import magnifies
 from actgp.linalg import inverse_cholesky
 
 
 class Whitening(NamedTuple):
-    """What does not depend on x: R = L⁻¹, L Lᵀ = Kuu, and for activated features directions Ŵ and energies of σ̃."""
+    """What does not depend on x: R = L⁻¹, L Lᵀ = Kuu, and for activated features directions Ŵ and the spectra.
+
+    In float64 where L⁻¹ would magnify the round-off of a Kuf in float32.
+    """
 
     R: Float[Tensor, "M M"]
     directions: Float[Tensor, "M d"] | None = None
-    sigma: tuple[float, ...] = ()
-
-    def to(self, dtype: torch.dtype) -> "Whitening":
-        """The same in another precision."""
-        directions = None if self.directions is None else self.directions.to(dtype)
-        return Whitening(self.R.to(dtype), directions, self.sigma)
+    match: SpectralMatch | None = None
 
 
 class InducingFeatures(nn.Module, ABC):
@@ -46,9 +46,10 @@ class InducingFeatures(nn.Module, ABC):
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Kuf for inputs that have been checked: what runs inside a training step."""
 
-    def whitening(self, kernel: Kernel) -> Whitening:
-        """What a layer needs to know besides X."""
-        return Whitening(inverse_cholesky(self.Kuu(kernel)))
+    def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
+        """What a layer needs to know besides X, in a precision, or in float64 where that will not do."""
+        R = inverse_cholesky(self.Kuu(kernel))
+        return Whitening(R if dtype == R.dtype or magnifies(R.detach()) else R.to(dtype))
 
     def through(
         self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening

@@ -9,14 +9,15 @@ things can go wrong (paper, section 4.3):
 * the norm grows with the truncation: the larger it is, the less each inducing variable explains.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from actgp.sphere import Zonal
+from actgp.sphere import Polynomial, Zonal, polynomial
 
 LOST_WARNING = 0.01
 MISSING_WARNING = 0.02
@@ -28,17 +29,19 @@ class SpectralMismatchWarning(UserWarning):
     """An activation whose spectrum does not fit its kernel's."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SpectralMatch:
     """The spectra of a kernel and an activation side by side.
 
     Attributes:
         kernel_energies: k_n, for n < Ñ.
         activation_energies: a_n, for n < Ñ.
+        dimension: d.
     """
 
     kernel_energies: Float64[Tensor, " L"]
     activation_energies: Float64[Tensor, " L"]
+    dimension: int
 
     @cached_property
     def shared(self) -> Float64[Tensor, " L"]:
@@ -51,15 +54,28 @@ class SpectralMatch:
         k = torch.where(self.kernel_energies > 0, self.kernel_energies, 1.0)
         return self.shared**2 / k
 
-    @cached_property
-    def fixed_shared(self) -> tuple[float, ...]:
-        """`shared` as numbers."""
-        return tuple(self.shared.tolist())
+    @property
+    def learnt(self) -> bool:
+        """Whether energies are to be differentiated."""
+        return self.kernel_energies.requires_grad or self.activation_energies.requires_grad
+
+    def sigma(self, dtype: torch.dtype, device: torch.device) -> Polynomial:
+        """σ̃(t) = Σ_n a_n P_n(t), for energies that are fixed."""
+        key = ("sigma", dtype, device)
+        if key not in self._polynomials:
+            self._polynomials[key] = polynomial(tuple(self.shared.tolist()), self.dimension, dtype, device)
+        return self._polynomials[key]
+
+    def kappa(self, dtype: torch.dtype, device: torch.device) -> Polynomial:
+        """κ(t) = Σ_n c_n P_n(t), likewise."""
+        key = ("kappa", dtype, device)
+        if key not in self._polynomials:
+            self._polynomials[key] = polynomial(tuple(self.norms.tolist()), self.dimension, dtype, device)
+        return self._polynomials[key]
 
     @cached_property
-    def fixed_norms(self) -> tuple[float, ...]:
-        """`norms` as numbers."""
-        return tuple(self.norms.tolist())
+    def _polynomials(self) -> dict[tuple[str, torch.dtype, torch.device], Polynomial]:
+        return {}
 
     @property
     def lost(self) -> float:
@@ -111,14 +127,18 @@ class SpectralMatch:
         return found
 
 
+_known: dict[tuple[Hashable, ...], SpectralMatch] = {}  # few: one for each pair of spectra in use
+
+
 def spectral_match(kernel: Zonal, activation: Zonal, dimension: int, num_levels: int) -> SpectralMatch:
-    """Compares the first levels of a kernel and an activation."""
-    k, a = kernel.energies(dimension, num_levels), activation.energies(dimension, num_levels)
-    if k.requires_grad or a.requires_grad:
-        return SpectralMatch(k, a)
-    return _fixed_match(tuple(k.tolist()), tuple(a.tolist()))
-
-
-@lru_cache(maxsize=256)
-def _fixed_match(k: tuple[float, ...], a: tuple[float, ...]) -> SpectralMatch:
-    return SpectralMatch(*(torch.tensor(values, dtype=torch.float64) for values in (k, a)))
+    """Compares the first levels of a kernel and an activation; once, where neither depends on parameters."""
+    stamps = kernel.stamp, activation.stamp
+    key = (*stamps, dimension, num_levels)
+    match = _known.get(key) if None not in stamps else None
+    if match is None:
+        match = SpectralMatch(
+            kernel.energies(dimension, num_levels), activation.energies(dimension, num_levels), dimension
+        )
+        if None not in stamps:
+            _known[key] = match
+    return match

@@ -9,6 +9,7 @@ and backwards, where sym mirrors the lower triangle,
 The diagonal of Kuu, and with it the jitter, does not depend on the weights.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,45 +19,57 @@ from torch import Tensor
 from actgp.linalg import differentiated, inverse_cholesky, inverse_cholesky_gradient, invert, stable_cholesky
 from actgp.sphere import Polynomial, evaluated
 
+LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
+
+
+def magnifies(R: Float64[Tensor, "M M"]) -> bool:
+    """Whether float32 will not do for Kuf, because L⁻¹ would magnify its round-off. R[0, 0]⁻² is a variance of Kuu."""
+    return torch.linalg.vector_norm(R).item() > LARGEST_MAGNIFICATION * R[0, 0].item()
+
 
 def whitening(
-    W: Float[Tensor, "M d"], variance: Float[Tensor, ""], kappa: Polynomial
-) -> tuple[Float64[Tensor, "M d"], Float64[Tensor, "M M"]]:
-    """Ŵ and R, in float64."""
-    return ActivatedWhitening.apply(W, variance, kappa) if torch.is_grad_enabled() else _plainly(W, variance, kappa)
+    W: Float[Tensor, "M d"], variance: Float[Tensor, ""], kappa: Polynomial, dtype: torch.dtype
+) -> tuple[Float[Tensor, "M d"], Float[Tensor, "M M"]]:
+    """Ŵ and R, in a precision, or in float64 where that will not do."""
+    if torch.is_grad_enabled():
+        return ActivatedWhitening.apply(W, variance, kappa, dtype)
+    return _in_precision(*_plainly(W, variance, kappa), dtype)
 
 
 class ActivatedWhitening(torch.autograd.Function):
-    """(W, v) ↦ Ŵ, R in float64, for fixed energies."""
+    """(W, v) ↦ Ŵ, R for fixed energies."""
 
     @staticmethod
-    def forward(
-        ctx: Any, W: Float[Tensor, "M d"], variance: Float[Tensor, ""], kappa: Polynomial
-    ) -> tuple[Float64[Tensor, "M d"], Float64[Tensor, "M M"]]:
+    def forward(ctx: Any, W: Tensor, variance: Tensor, kappa: Polynomial, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         lengths = torch.linalg.vector_norm(W.double(), dim=-1, keepdim=True)
         directions = W / lengths
         K, slope = kappa.with_slope(directions @ directions.T)
         R = torch.mul(invert(stable_cholesky(K).L), variance.item() ** 0.5, out=torch.empty_like(K))
         ctx.kappa = kappa
         ctx.save_for_backward(W, variance, lengths, directions, slope, R)
-        return directions, R
+        return _in_precision(directions, R, dtype)
 
     @staticmethod
     def backward(ctx: Any, directions_grad: Tensor, R_grad: Tensor) -> tuple[Tensor | None, ...]:
         W, variance, lengths, directions, slope, R = ctx.saved_tensors
         if torch.is_grad_enabled():
-            grads = (directions_grad, R_grad)
-            return *differentiated(lambda W, v: _plainly(W, v, ctx.kappa), (W, variance), grads), None
+            again = differentiated(partial(_plainly, kappa=ctx.kappa), (W, variance), (directions_grad, R_grad))
+            return *again, None, None
+        directions_grad, R_grad = directions_grad.double(), R_grad.double()
         # In K̄ with R = √v R₁ thrice and R̄ = R̄₁ / √v once there is a factor v too many; and 2 K̄ is wanted.
         t_grad = inverse_cholesky_gradient(R, R_grad).mul_(slope)
         grad = torch.addmm(directions_grad, t_grad, directions, alpha=-1.0 / variance.item())
         along = torch.linalg.vecdot(grad, directions).unsqueeze(-1)
         W_grad = grad.addcmul_(directions, along, value=-1.0).div_(lengths)
         variance_grad = torch.dot(R_grad.reshape(-1), R.view(-1)) / (2 * variance)
-        return W_grad.to(W), variance_grad.to(variance), None
+        return W_grad.to(W), variance_grad.to(variance), None, None
 
 
 def _plainly(W: Tensor, variance: Tensor, kappa: Polynomial) -> tuple[Tensor, Tensor]:
     """The same in operations that can be differentiated any number of times."""
     directions = torch.nn.functional.normalize(W.double(), dim=-1)
     return directions, inverse_cholesky(evaluated(kappa, directions @ directions.T) / variance.double())
+
+
+def _in_precision(directions: Tensor, R: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    return (directions, R) if dtype == R.dtype or magnifies(R) else (directions.to(dtype), R.to(dtype))

@@ -5,7 +5,7 @@ k_n ≥ 0; the radius is linear, as in the paper (eq. 5), whatever the shape.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
@@ -57,6 +57,11 @@ class ZonalKernel(Kernel):
     @abstractmethod
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
         """k_n = λ_n N_n of the shape function, for n < Ñ, on the sphere of any dimension."""
+
+    @property
+    def stamp(self) -> Hashable | None:
+        """Equal for equal energies, where these do not depend on parameters; None where they may."""
+        return None
 
     @property
     def dimension(self) -> int:

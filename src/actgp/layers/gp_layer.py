@@ -9,7 +9,6 @@ A prior mean of x itself, instead of zero, is a skip connection of the network l
 
 from typing import Literal, NamedTuple
 
-import torch
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
@@ -23,8 +22,6 @@ from actgp.layers.whitened import WhitenedGaussian
 from actgp.linalg import Cholesky, stable_cholesky
 
 PriorMean = Literal["zero", "identity"]
-
-LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
 
 
 class Constants(NamedTuple):
@@ -77,8 +74,8 @@ class GPLayer(nn.Module):
 
     def constants(self) -> Constants:
         """L⁻¹, m, S and the KL, ready for use."""
-        whitening, m = self.features.whitening(self.kernel), self.q.mean
-        return Constants(whitening if _magnifies(whitening.R) else whitening.to(m.dtype), m, *self.q.scales_and_kl())
+        m = self.q.mean
+        return Constants(self.features.whitening(self.kernel, m.dtype), m, *self.q.scales_and_kl())
 
     def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         """A = Kfu L⁻ᵀ, in the precision of X."""
@@ -122,8 +119,3 @@ class GPLayer(nn.Module):
 
     def _with_prior_mean(self, mean: Float[Tensor, "N P"], X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
         return mean + X if self.prior_mean == "identity" else mean
-
-
-def _magnifies(R: Float64[Tensor, "M M"]) -> bool:
-    """Whether float32 will not do for Kuf, because L⁻¹ would magnify its round-off. R[0, 0]⁻² is a variance of Kuu."""
-    return torch.linalg.vector_norm(R.detach()).item() > LARGEST_MAGNIFICATION * R[0, 0].item()

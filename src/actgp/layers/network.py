@@ -25,9 +25,8 @@ class ActivatedUnits(nn.Module):
         directions = nn.functional.normalize(features.weights.detach().double(), dim=-1)
         self.weights = nn.Parameter(directions.to(features.weights.dtype))  # [M, d]
         energies, device = tuple(features.match(kernel).shared.tolist()), self.weights.device
-        self.sigma = {
-            dtype: polynomial(energies, features.dimension, dtype, device) for dtype in (torch.float32, torch.float64)
-        }
+        precisions = torch.float32, torch.float64
+        self.sigma = {dtype: polynomial(energies, features.dimension, dtype, device) for dtype in precisions}
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         radius, direction = project(lift(X / self.scales))

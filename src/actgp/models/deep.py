@@ -143,7 +143,7 @@ class DeepGP(nn.Module):
             torch.randn(S, len(h), layer.num_outputs, dtype=h.dtype, device=h.device, generator=generator)
             for layer in self.gp_layers[:-1]
         ]
-        return self._paths(h, constants, S, noises)
+        return self._paths(h, constants, noises)
 
     def kl(self) -> Float[Tensor, ""]:
         """Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ))."""
@@ -171,7 +171,7 @@ class DeepGP(nn.Module):
         noises = [noise.unsqueeze(1) for noise in normal_points(S, sum(widths), seed).to(X).split(widths, dim=1)]
         widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
         rows = max(1, CHUNK // (S * widest))
-        chunks = [self._paths(self.enter(part), constants, S, noises) for part in X.split(rows)]
+        chunks = [self._paths(self.enter(part), constants, noises) for part in X.split(rows)]
         mean, variance = (torch.cat(parts, dim=1) for parts in zip(*chunks, strict=True))
         return Prediction(mean, variance, self.likelihood)
 
@@ -221,17 +221,17 @@ class DeepGP(nn.Module):
     def _num_paths(self, num_samples: int) -> int:
         return num_samples if len(self.gp_layers) > 1 else 1
 
-    def _paths(
-        self, h: Float[Tensor, "N D"], constants: list[Constants], num_paths: int, noises: list[Tensor]
-    ) -> Paths:
+    def _paths(self, h: Float[Tensor, "N D"], constants: list[Constants], noises: list[Tensor]) -> Paths:
         """Composes the layers along paths h = mean + sd ε, with noises ε [S, N or 1, H] for each hidden layer."""
-        S, N = num_paths, len(h)
-        mean, variance = (values.expand(S, *values.shape) for values in self.gp_layers[0].marginals(h, constants[0]))
-        for layer, constant, noise in zip(self.gp_layers[1:], constants[1:], noises, strict=True):
+        first, *others = zip(self.gp_layers, constants, strict=True)
+        mean, variance = first[0].marginals(h, first[1])  # [N, P]: all paths begin alike
+        for (layer, constant), noise in zip(others, noises, strict=True):
             # the variance is kept away from zero, where its root has no gradient
-            h = mean + variance.clamp_min(torch.finfo(mean.dtype).eps).sqrt() * noise  # [S, N, H]
-            mean, variance = (values.unflatten(0, (S, N)) for values in layer.marginals(h.flatten(0, 1), constant))
-        return Paths(mean, variance)
+            sd = variance.clamp_min(torch.finfo(mean.dtype).eps).sqrt()
+            shape = (-1, len(h), mean.shape[1])
+            paths = torch.addcmul(mean.view(shape), sd.view(shape), noise).view(-1, mean.shape[1])  # [S N, H]
+            mean, variance = layer.marginals(paths, constant)
+        return Paths(*(values.view(-1, len(h), self.num_outputs) for values in (mean, variance)))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,54 @@
+"""A guard against steps that grow slowly heavier: the operations of a step are counted, not timed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import actgp
+from actgp.training.objectives import network_objective
+
+FREE = {"view", "t", "transpose", "permute", "unsqueeze", "expand", "select", "slice", "diagonal", "detach", "split"}
+
+
+class Counter(TorchDispatchMode):
+    """Counts operations that compute something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func.overloadpacket.__name__ not in FREE
+        return func(*args, **(kwargs or {}))
+
+
+def operations(run: Callable[[], object]) -> int:
+    run()  # what is prepared at the first use does not count
+    with Counter() as counter:
+        run()
+    return counter.count
+
+
+@pytest.mark.parametrize("kernel", ["arccosine", "matched"])
+def test_a_step_takes_no_more_operations_than_it_did(kernel: str) -> None:
+    g = torch.Generator().manual_seed(0)
+    model = actgp.deep_gp(8, num_layers=3, num_inducing=128, kernel=kernel, generator=g)
+    X, y = torch.randn(128, 8, generator=g), torch.randn(128, 1, generator=g)
+
+    def step() -> None:
+        (-model.elbo(X, y, 1000)).backward()
+
+    def network_step() -> None:
+        network_objective(model, X, y).loss.backward()
+
+    assert operations(step) <= 530
+    assert operations(network_step) <= 380
+
+
+def test_a_prediction_takes_few_operations_for_each_block_of_rows() -> None:
+    model = actgp.deep_gp(8, num_layers=3, num_inducing=128)
+    few, many = (operations(lambda n=n: model.predict(torch.zeros(n, 8), 10)) for n in (500, 5_000))
+    assert (many - few) / 45_000 * 512 < 45
