@@ -18,7 +18,7 @@ def test_bananas_overlap_and_lie_around_the_origin() -> None:
     X, y = classification.bananas(1_000, 0)
     assert 0.4 < y.double().mean() < 0.6
     assert X.mean(0).abs().max() < 0.2
-    assert X.abs().max() < classification.EXTENT
+    assert X.abs().max() < classification.study().extent
     again, _ = classification.bananas(1_000, 0)
     assert (again == X).all()
 

@@ -1,4 +1,4 @@
-"""The command line: demo, tables, figures, diagnose."""
+"""The command line: demo, tables, figures, diagnose, run, report."""
 
 import warnings
 from collections.abc import Iterable
@@ -13,6 +13,7 @@ from rich.table import Table
 
 from actgp import experiments
 from actgp.activations import activation as activation_of
+from actgp.cli.run import run
 from actgp.experiments import demo as demonstration
 from actgp.features import ActivatedFeatures, SpectralMismatchWarning
 from actgp.kernels import ArcCosine, MatchedKernel, ZonalKernel, ZonalMatern, ZonalRBF
@@ -25,6 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(run, name="run")
 console = Console()
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to; it is made if need be.")]

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from actgp.experiments.demo import classification, regression
+from actgp.experiments.demo import regression
+from actgp.experiments.two_classes import Score
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 50rem; margin: 2rem auto; padding: 0 1rem }
@@ -21,7 +22,7 @@ figure { margin: 1.5rem 0 } figcaption { color: #555; font-size: .9rem }
 def write_page(
     path: Path,
     regressions: Sequence[regression.Score],
-    classifications: Sequence[classification.Score],
+    classifications: Sequence[Score],
     pictures: dict[Path, str],
 ) -> Path:
     """Writes the tables and the pictures, each with its caption, into one HTML file."""

@@ -10,6 +10,7 @@ from actgp import plots
 from actgp.activations import Softplus
 from actgp.experiments import synthetic
 from actgp.experiments.demo import classification
+from actgp.experiments.two_classes import Score, draw
 from actgp.features import ActivatedFeatures
 from actgp.kernels import ArcCosine
 from actgp.models import SGPR
@@ -55,27 +56,6 @@ def two_readings(folder: Path) -> Path:
         return plots.save(figure, folder / "two_readings.png", columns, rows)
 
 
-def probabilities(folder: Path, scores: Sequence[classification.Score]) -> Path:
-    """p(y = 1) over a plane much larger than the data: networks on the left, their deep GPs on the right."""
-    X, y = classification.bananas(classification.NUM_TRAIN, classification.SEED)
-    axis, plane = classification.plane()
-    depths = len(classification.DEPTHS)
-    with plots.style():
-        figure = plots.figure(6.6, 3.0 * depths)
-        panels = figure.subplots(depths, 2, sharex=True, sharey=True, squeeze=False)
-        for axes, score in zip(panels.flat, scores, strict=True):
-            image = axes.contourf(axis, axis, score.surface, np.linspace(0, 1, 21), cmap=plots.DIVERGING, alpha=0.75)
-            axes.contour(axis, axis, score.surface, levels=[0.5], colors=plots.BLACK, linewidths=0.8)
-            for label, colour in ((0, plots.BLUE), (1, plots.VERMILION)):
-                points = X[y == label].numpy()
-                axes.plot(*points.T, "o", color=colour, markersize=2.6, markeredgecolor="white", markeredgewidth=0.3)
-            layers = "1 layer" if score.depth == 1 else f"{score.depth} layers"
-            log_likelihood = f"{score.log_likelihood:.3f}".replace("-", "−")
-            axes.set(title=f"{score.model}, {layers}: {log_likelihood}")
-            axes.set_aspect("equal")
-            axes.grid(visible=False)
-        plots.caption(figure, "In the titles: mean log-likelihood of held-out points.")
-        figure.colorbar(image, ax=panels, label="p(y = 1)", ticks=[0, 0.25, 0.5, 0.75, 1], shrink=0.6)
-        columns = ("x1", "x2", *(f"{score.model}_{score.depth}".replace(" ", "_") for score in scores))
-        rows = np.column_stack([plane.numpy(), *(score.surface.reshape(-1) for score in scores)]).tolist()
-        return plots.save(figure, folder / "probabilities.png", columns, rows)
+def probabilities(folder: Path, scores: Sequence[Score]) -> Path:
+    """p(y = 1) over a plane much larger than the data."""
+    return draw(folder / "probabilities.png", classification.study(), scores)

@@ -1,0 +1,59 @@
+"""The last-layer Laplace approximation around the plain network, by laplace-torch (Daxberger et al., 2021)."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.distributions import Normal
+from torch.utils.data import DataLoader, TensorDataset
+
+from actgp.baselines.network import Network
+from actgp.baselines.predictor import Settings
+from actgp.metrics import Predictive
+
+try:
+    import laplace
+except ImportError:  # an optional peer
+    laplace = None
+
+STEPS = 100
+RATE = 0.1
+
+
+class LastLayerLaplace:
+    """A full Gauss–Newton posterior of the last layer; prior precision and noise by the marginal likelihood."""
+
+    def __init__(self, settings: Settings, seed: int) -> None:
+        if laplace is None:
+            raise ImportError(
+                "this baseline needs laplace-torch, got an environment without it; pip install laplace-torch"
+            )
+        self.inner = Network(settings, seed, "training")
+
+    @torch.enable_grad()
+    def fit(self, X: Float[Tensor, "N D"], y: Float[Tensor, " N"]) -> None:
+        self.inner.fit(X, y)
+        self.posterior: Any = laplace.Laplace(
+            self.inner.network,
+            "regression",
+            subset_of_weights="last_layer",
+            hessian_structure="full",
+            sigma_noise=self.inner.variance.sqrt().item(),
+        )
+        self.posterior.fit(DataLoader(TensorDataset(X, y[:, None]), batch_size=1_000))
+        log_prior, log_noise = (torch.zeros(1, requires_grad=True) for _ in range(2))
+        with torch.no_grad():
+            log_noise.fill_(self.inner.variance.sqrt().log().item())
+        adam = torch.optim.Adam([log_prior, log_noise], lr=RATE)
+        for _ in range(STEPS):
+            adam.zero_grad()
+            loss = -self.posterior.log_marginal_likelihood(log_prior.exp(), log_noise.exp())
+            loss.backward()
+            adam.step()
+        self.noise = log_noise.exp().item() ** 2
+
+    @torch.no_grad()
+    def predict(self, X: Float[Tensor, "N D"]) -> Predictive:
+        mean, variance = self.posterior(X)
+        return Normal(mean[:, 0], (variance[:, 0, 0] + self.noise).sqrt())

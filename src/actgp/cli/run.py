@@ -1,0 +1,85 @@
+"""`actgp run`: the paper's experiments, each one command that can be interrupted and run again."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from actgp.baselines import Settings
+from actgp.datasets import UCI, DatasetUnavailable
+from actgp.experiments import banana as bananas
+from actgp.experiments import uci as grid
+from actgp.experiments.two_classes import compare, draw
+
+run = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True, add_completion=False)
+console = Console()
+
+Quick = Annotated[bool, typer.Option(help="Few steps and splits: minutes, to see that it runs.")]
+
+
+@run.command()
+def uci(
+    data: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated. All eight by default.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="A contestant; may be given again. All by default.")] = None,
+    splits: Annotated[int, typer.Option(min=1, max=grid.NUM_SPLITS, help="How many of the five splits.")] = 5,
+    jobs: Annotated[int, typer.Option(help="Cells at a time, one thread each; −1 for as many as cores.")] = -1,
+    results: Annotated[Path | None, typer.Option(help="The file of results; taken up from if it is there.")] = None,
+    quick: Quick = False,
+) -> None:
+    """Contestants × data sets × splits; each result is stored as it comes, and a rerun does what is missing."""
+    settings = grid.QUICK if quick else Settings()
+    splits = 1 if quick else splits
+    store = grid.Store(results or Path("results") / ("uci_quick.jsonl" if quick else "uci.jsonl"))
+    try:
+        wanted = grid.cells(data or UCI, model or list(grid.CONTESTANTS), splits, settings)
+        left = grid.missing(wanted, store, settings)
+    except (ValueError, DatasetUnavailable) as error:
+        raise typer.BadParameter(str(error)) from error
+    done = len(wanted) - len(left)
+    console.print(f"{len(wanted)} cells, {done} of them done; results in {store.path}", highlight=False, soft_wrap=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=console,
+    )
+    with bar:
+        task = bar.add_task("cells", total=len(wanted), completed=done)
+        for record in grid.run_grid(left, store, settings, jobs):
+            metrics = record["metrics"]
+            bar.advance(task)
+            console.print(
+                f"[dim]{record['data']} {record['split']} {record['model']}: RMSE {metrics['rmse']:.3f}, "
+                f"NLPD {metrics['nlpd']:.3f}, {record['seconds']['train']:.0f} s[/dim]",
+                highlight=False,
+            )
+
+
+@run.command()
+def banana(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the picture.")] = Path("figures"),
+    results: Annotated[Path, typer.Option(help="The file of results.")] = Path("results/banana.jsonl"),
+    quick: Quick = False,
+) -> None:
+    """The paper's banana figure: networks of one and three layers against their deep GPs."""
+    try:
+        study = bananas.study(quick)
+    except DatasetUnavailable as error:
+        raise typer.BadParameter(str(error)) from error
+    scores = []
+    for score in compare(study):
+        console.print(
+            f"{score.model}, layers: {score.depth}: accuracy {score.accuracy:.1%}, log-likelihood "
+            f"{score.log_likelihood:.3f}; far from the data: entropy {score.entropy_far:.2f} bit, "
+            f"|p − ½| {score.doubt_far:.2f}",
+            highlight=False,
+        )
+        scores.append(score)
+    output.mkdir(parents=True, exist_ok=True)
+    for path in (bananas.write_scores(results, scores, study.seed), draw(output / "banana.png", study, scores)):
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)

@@ -1,0 +1,91 @@
+"""One cell of the grid: a contestant on a split of a data set, standardised on the training part."""
+
+import platform
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import gpytorch
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from actgp.baselines import Settings
+from actgp.datasets import Regression, load_regression, splits
+from actgp.experiments.uci.contestants import CONTESTANTS
+from actgp.metrics import scores
+from actgp.version import __version__
+
+NUM_SPLITS = 5
+TEST_FRACTION = 0.1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A contestant, a data set, a split."""
+
+    data: str
+    split: int
+    model: str
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """A split, with inputs and targets of zero mean and unit variance on its training part.
+
+    Attributes:
+        scale: What a unit of y is in the data's own units.
+    """
+
+    X_train: Tensor
+    y_train: Tensor
+    X_test: Tensor
+    y_test: Tensor
+    scale: float
+
+
+def standardised(dataset: Regression, split: int) -> Standardised:
+    """Split number `split` of `NUM_SPLITS`, always the same."""
+    train, test = splits(dataset, num_splits=NUM_SPLITS, test_fraction=TEST_FRACTION)[split]
+
+    def scaled(values: NDArray[np.float64]) -> tuple[Tensor, Tensor, NDArray[np.float64]]:
+        mean, sd = values[train].mean(0), values[train].std(0)
+        sd = np.where(sd > 0, sd, 1.0)
+        whole = torch.from_numpy((values - mean) / sd).float()
+        return whole[torch.from_numpy(train)], whole[torch.from_numpy(test)], sd
+
+    X_train, X_test, _ = scaled(dataset.X)
+    y_train, y_test, sd = scaled(dataset.y)
+    return Standardised(X_train, y_train, X_test, y_test, float(sd))
+
+
+def run_cell(cell: Cell, settings: Settings) -> dict[str, Any]:
+    """Trains and judges; the same cell with the same settings gives the same numbers on the same machine."""
+    torch.set_num_threads(1)  # cells run side by side, and sums of one thread have one order
+    dataset = load_regression(cell.data)
+    part = standardised(dataset, cell.split)
+    model = CONTESTANTS[cell.model](settings, cell.split)
+    start = time.perf_counter()
+    model.fit(part.X_train, part.y_train)
+    trained = time.perf_counter()
+    predictive = model.predict(part.X_test)
+    found = scores(predictive, part.y_test.to(predictive.mean), part.scale)
+    predicted = time.perf_counter()
+    return {
+        "experiment": "uci",
+        **asdict(cell),
+        "seed": cell.split,
+        "metrics": found.metrics,
+        "pit": found.pit,
+        "seconds": {"train": round(trained - start, 3), "predict": round(predicted - trained, 3)},
+        "rows": {"train": len(part.X_train), "test": len(part.X_test)},
+        "inputs": dataset.X.shape[1],
+        "configuration": asdict(settings),
+        "versions": {
+            "actgp": __version__,
+            "torch": torch.__version__,
+            "gpytorch": gpytorch.__version__,
+            "python": platform.python_version(),
+        },
+    }

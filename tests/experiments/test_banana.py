@@ -1,0 +1,49 @@
+"""The banana experiment on generated crescents."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from actgp.datasets import Banana
+from typer.testing import CliRunner
+
+from actgp.cli import app
+from actgp.experiments import banana
+from actgp.experiments.demo.classification import bananas
+from actgp.training import Recipe
+
+
+def stand_in() -> Banana:
+    (X, y), (X_test, y_test) = bananas(200, 0), bananas(500, 1)
+    return Banana(2 + 3 * X.numpy(), y.numpy(), 2 + 3 * X_test.numpy(), y_test.numpy())
+
+
+def test_the_command_compares_draws_and_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(banana, "load_banana", stand_in)
+    monkeypatch.setattr(banana, "QUICK", Recipe(network_steps=150, num_steps=40, objective="elbo"))
+    monkeypatch.setattr(banana, "NUM_INDUCING", 20)
+    results = tmp_path / "results" / "banana.jsonl"
+    arguments = ["run", "banana", "--quick", "--output", str(tmp_path / "figures"), "--results", str(results)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "figures" / "banana.png").stat().st_size > 10_000
+    records = [json.loads(line) for line in results.read_text().splitlines()]
+    assert [(r["layers"], r["model"]) for r in records] == [
+        (1, "network"),
+        (1, "deep GP"),
+        (3, "network"),
+        (3, "deep GP"),
+    ]
+    for record in records:
+        assert record["metrics"]["accuracy"] > 0.8
+        assert 0 <= record["metrics"]["entropy_far"] <= 1
+    surfaces = np.loadtxt(tmp_path / "figures" / "banana.csv", delimiter=",", skiprows=1)
+    assert surfaces.shape == (81 * 81, 6)
+
+
+def test_points_are_standardised_on_the_training_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(banana, "load_banana", stand_in)
+    study = banana.study(quick=True)
+    np.testing.assert_allclose(study.train.X.mean(0), 0, atol=1e-12)
+    np.testing.assert_allclose(study.train.X.std(0, correction=0), 1, atol=1e-12)
