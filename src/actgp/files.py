@@ -54,6 +54,11 @@ def write(path: str | os.PathLike[str], kind: str, document: dict[str, Any], ten
             back exactly.
         tensors: Tensors by name; any layout, device and sharing of memory, and each comes back bit for bit.
     """
+    write_bytes(path, _encode(kind, document, tensors))
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes bytes to a file at once, or leaves what was there untouched; its directory must exist."""
     target = Path(path).resolve()  # what a symbolic link points to is replaced, not the link
     if not target.parent.is_dir():
         raise FileNotFoundError(
@@ -61,7 +66,6 @@ def write(path: str | os.PathLike[str], kind: str, document: dict[str, Any], ten
         )
     if target.is_dir():
         raise IsADirectoryError(f"path must name a file, got the directory {str(target)!r}; add a file name to it")
-    data = _encode(kind, document, tensors)
     temporary = target.parent / f".{FORMAT}-{uuid.uuid4().hex}.tmp"
     try:
         with temporary.open("xb") as file:

@@ -1,0 +1,27 @@
+"""Data sets by name, from a folder, a cache or a download, and checked by their values wherever they come from.
+
+`UCI` names the eight regression sets of the usual table. Boston housing is not among them: its variable B encodes the
+racial composition of neighbourhoods, on the premise that people pay more for segregation, and that premise was racist;
+scikit-learn removed the set for it. `load_regression("boston")` loads it for one purpose, comparison with the published
+tables that contain it.
+
+A set is looked for in the folder that the environment variable ACTGP_DATA names (`uci/<name>.npz`, `banana_full.npz`),
+then in the cache (ACTGP_CACHE, otherwise `actgp` in XDG_CACHE_HOME or `~/.cache`), and is then downloaded into it.
+"""
+
+from actgp.datasets.banana import Banana, load_banana
+from actgp.datasets.download import DatasetUnavailable
+from actgp.datasets.regression import Regression, load_regression
+from actgp.datasets.sources import UCI
+from actgp.datasets.splitting import Split, splits
+
+__all__ = [
+    "UCI",
+    "Banana",
+    "DatasetUnavailable",
+    "Regression",
+    "Split",
+    "load_banana",
+    "load_regression",
+    "splits",
+]
