@@ -10,7 +10,7 @@ from actgp.experiments.uci import CONTESTANTS
 from actgp.metrics import scores
 
 SMALL = Settings(
-    num_layers=2, units=16, network_steps=150, posterior_steps=40, exact_steps=20, members=2, samples=5, patience=100
+    num_layers=2, units=16, network_steps=300, posterior_steps=40, exact_steps=20, members=2, samples=5, patience=100
 )
 
 

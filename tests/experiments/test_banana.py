@@ -36,7 +36,7 @@ def test_the_command_compares_draws_and_stores(tmp_path: Path, monkeypatch: pyte
         (3, "deep GP"),
     ]
     for record in records:
-        assert record["metrics"]["accuracy"] > 0.8
+        assert record["metrics"]["accuracy"] > 0.75
         assert 0 <= record["metrics"]["entropy_far"] <= 1
     surfaces = np.loadtxt(tmp_path / "figures" / "banana.csv", delimiter=",", skiprows=1)
     assert surfaces.shape == (81 * 81, 6)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from actgp.datasets import DatasetUnavailable, Regression
 from typer.testing import CliRunner
 
 from actgp.baselines import Settings
 from actgp.cli import app
-from actgp.experiments.uci import Cell, Store, cells, missing, run_cell, run_grid
+from actgp.datasets import DatasetUnavailable, Regression
+from actgp.experiments.uci import Cell, Store, grid_cells, missing, run_cell, run_grid
 from actgp.experiments.uci import cells as cells_module
 from actgp.experiments.uci import grid as grid_module
 from actgp.experiments.uci.cells import standardised
@@ -57,7 +57,7 @@ def test_a_cell_gives_a_record_that_a_rerun_reproduces() -> None:
 
 def test_results_are_stored_as_they_come_and_a_rerun_does_what_is_missing(tmp_path: Path) -> None:
     store = Store(tmp_path / "new" / "uci.jsonl")
-    wanted = cells(["energy"], ["NN", "NN+TS"], 2, TINY)
+    wanted = grid_cells(["energy"], ["NN", "NN+TS"], 2, TINY)
     assert len(wanted) == 4
     running = run_grid(wanted, store, TINY, num_jobs=1)
     next(running)
@@ -72,7 +72,7 @@ def test_results_are_stored_as_they_come_and_a_rerun_does_what_is_missing(tmp_pa
 
 def test_a_line_that_was_cut_off_is_done_again_and_hurts_no_other(tmp_path: Path) -> None:
     store = Store(tmp_path / "uci.jsonl")
-    wanted = cells(["energy"], ["NN"], 2, TINY)
+    wanted = grid_cells(["energy"], ["NN"], 2, TINY)
     list(run_grid(wanted, store, TINY, num_jobs=1))
     text = store.path.read_text()
     store.path.write_text(text[: len(text) - 40])
@@ -85,7 +85,7 @@ def test_a_line_that_was_cut_off_is_done_again_and_hurts_no_other(tmp_path: Path
 
 def test_cells_run_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_module, "run_cell", _named)
-    wanted = cells(["energy", "yacht"], ["NN"], 2, TINY)
+    wanted = grid_cells(["energy", "yacht"], ["NN"], 2, TINY)
     found = list(run_grid(wanted, Store(tmp_path / "uci.jsonl"), TINY, num_jobs=2))
     assert sorted((r["data"], r["split"]) for r in found) == [("energy", 0), ("energy", 1), ("yacht", 0), ("yacht", 1)]
 
@@ -96,7 +96,7 @@ def _named(cell: Cell, settings: Settings) -> dict[str, object]:
 
 def test_results_of_other_settings_are_refused(tmp_path: Path) -> None:
     store = Store(tmp_path / "uci.jsonl")
-    wanted = cells(["energy"], ["NN"], 1, TINY)
+    wanted = grid_cells(["energy"], ["NN"], 1, TINY)
     list(run_grid(wanted, store, TINY, num_jobs=1))
     with pytest.raises(ValueError, match="must have the same configuration, got another one in .*uci.jsonl; write to"):
         missing(wanted, store, Settings())
@@ -104,15 +104,15 @@ def test_results_of_other_settings_are_refused(tmp_path: Path) -> None:
 
 def test_exact_gps_are_left_out_where_rows_are_too_many() -> None:
     few = Settings(largest_exact=225)
-    assert Cell("energy", 0, "GPR") in cells(["energy"], ["GPR"], 1, few)
-    assert cells(["energy"], ["GPR"], 1, Settings(largest_exact=224)) == []
+    assert Cell("energy", 0, "GPR") in grid_cells(["energy"], ["GPR"], 1, few)
+    assert grid_cells(["energy"], ["GPR"], 1, Settings(largest_exact=224)) == []
 
 
 def test_unknown_names_and_too_many_splits_are_refused() -> None:
     with pytest.raises(ValueError, match="a model must be one of NN, .*, got BNN; choose among those"):
-        cells(["energy"], ["BNN"], 1, TINY)
+        grid_cells(["energy"], ["BNN"], 1, TINY)
     with pytest.raises(ValueError, match="splits must be between 1 and 5, got 6; choose fewer"):
-        cells(["energy"], ["NN"], 6, TINY)
+        grid_cells(["energy"], ["NN"], 6, TINY)
 
 
 def test_the_command_runs_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,9 +26,7 @@ class LastLayerLaplace:
 
     def __init__(self, settings: Settings, seed: int) -> None:
         if laplace is None:
-            raise ImportError(
-                "this baseline needs laplace-torch, got an environment without it; pip install laplace-torch"
-            )
+            raise ImportError("this baseline needs laplace-torch, got none of it; install it with pip")
         self.inner = Network(settings, seed, "training")
 
     @torch.enable_grad()

@@ -33,7 +33,7 @@ def uci(
     splits = 1 if quick else splits
     store = grid.Store(results or Path("results") / ("uci_quick.jsonl" if quick else "uci.jsonl"))
     try:
-        wanted = grid.cells(data or UCI, model or list(grid.CONTESTANTS), splits, settings)
+        wanted = grid.grid_cells(data or UCI, model or list(grid.CONTESTANTS), splits, settings)
         left = grid.missing(wanted, store, settings)
     except (ValueError, DatasetUnavailable) as error:
         raise typer.BadParameter(str(error)) from error

@@ -2,6 +2,6 @@
 
 from actgp.experiments.uci.cells import NUM_SPLITS, Cell, run_cell
 from actgp.experiments.uci.contestants import CONTESTANTS
-from actgp.experiments.uci.grid import QUICK, Store, cells, missing, run_grid
+from actgp.experiments.uci.grid import QUICK, Store, grid_cells, missing, run_grid
 
-__all__ = ["CONTESTANTS", "NUM_SPLITS", "QUICK", "Cell", "Store", "cells", "missing", "run_cell", "run_grid"]
+__all__ = ["CONTESTANTS", "NUM_SPLITS", "QUICK", "Cell", "Store", "grid_cells", "missing", "run_cell", "run_grid"]

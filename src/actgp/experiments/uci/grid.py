@@ -52,7 +52,7 @@ class Store:
             os.fsync(file.fileno())
 
 
-def cells(data: Sequence[str], models: Sequence[str], num_splits: int, settings: Settings) -> list[Cell]:
+def grid_cells(data: Sequence[str], models: Sequence[str], num_splits: int, settings: Settings) -> list[Cell]:
     """All cells, by data set, then by split."""
     unknown = [name for name in models if name not in CONTESTANTS]
     if unknown:
