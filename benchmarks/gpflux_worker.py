@@ -14,6 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -29,7 +30,7 @@ def build(problem: dict[str, int]) -> gpflux.models.DeepGP:
     rng = np.random.default_rng(0)
     layers = []
     widths = [D, D, D, problem["num_outputs"]]
-    for i, (inputs, outputs) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+    for i, (inputs, outputs) in enumerate(pairwise(widths)):
         kernel = gpflux.helpers.construct_basic_kernel(
             gpflow.kernels.SquaredExponential(lengthscales=np.ones(inputs)), output_dim=outputs, share_hyperparams=True
         )

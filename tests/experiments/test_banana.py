@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from actgp.datasets import Banana
 from typer.testing import CliRunner
 
 from actgp.cli import app
+from actgp.datasets import Banana
 from actgp.experiments import banana
 from actgp.experiments.demo.classification import bananas
 from actgp.training import Recipe
