@@ -1,0 +1,135 @@
+"""What a report says, and in which order."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from actgp.experiments.report import metrics, ranks, tables
+from actgp.experiments.report.banana import Banana
+from actgp.experiments.report.blocks import Block, Document, Heading, Paragraph
+from actgp.experiments.report.figures import draw_all
+from actgp.experiments.report.ranks import Grid
+from actgp.experiments.report.records import Results
+
+
+def compose(
+    results: Results, pictures: Path, prefix: str, commentary: Sequence[str] = (), banana: Sequence[Banana] = ()
+) -> Document:
+    """Draws the figures and puts everything in order.
+
+    Args:
+        results: What has run.
+        pictures: The folder for the figures.
+        prefix: What their names begin with.
+        commentary: Paragraphs under the main table.
+        banana: Results on the banana data; without any, their section is left out.
+    """
+    models = ranks.order(results)
+    figures = draw_all(results, models, pictures, prefix)
+    blocks: list[Block] = [
+        *_introduction(results, models),
+        Heading("Negative log predictive density"),
+        tables.medians(results, models, metrics.NLPD, "Median NLPD; lower is better"),
+        *map(Paragraph, commentary),
+        figures["scores"],
+        Heading("Root mean square error"),
+        tables.medians(results, models, metrics.RMSE, "Median RMSE; lower is better"),
+        Heading("Continuous ranked probability score"),
+        tables.medians(results, models, metrics.CRPS, "Median CRPS; lower is better"),
+        Heading("Calibration"),
+        tables.medians(
+            results, models, metrics.COVERAGE, "Median coverage of 95 % intervals; closer to 95 % is better"
+        ),
+        figures["calibration"],
+        Heading("Ranks"),
+        *_ranks(results),
+        Heading("Winners"),
+        tables.winners(results),
+        Heading("Pairs of models"),
+        tables.pairs(results, models),
+        Heading("Cost"),
+        tables.seconds(results, models),
+        *([figures["cost"]] if "cost" in figures else []),
+    ]
+    if banana:
+        blocks += [Heading("Banana data"), tables.banana(banana)]
+    if all(map(results.has, (metrics.NLPD_ORIGINAL.key, metrics.RMSE_ORIGINAL.key))):
+        blocks += [
+            Heading("In the units of the data"),
+            tables.medians(results, models, metrics.NLPD_ORIGINAL, "Median NLPD in the units of the data"),
+            tables.medians(results, models, metrics.RMSE_ORIGINAL, "Median RMSE in the units of the data"),
+        ]
+    blocks.append(Heading("What has run"))
+    if not _finished(results):
+        blocks.append(tables.progress(results, models))
+    blocks.append(Paragraph(_provenance(results)))
+    return Document(f"Results: {results.experiment}", tuple(blocks))
+
+
+def _introduction(results: Results, models: Sequence[str]) -> list[Block]:
+    splits = sorted({len(results.splits(data)) for data in results.data_sets})
+    of = " to ".join(str(n) for n in dict.fromkeys((splits[0], splits[-1])))
+    text = (
+        f"{_plural(len(models), 'model')} on {_plural(len(results.data_sets), 'data set')} with {of} "
+        f"split{'s' if splits[-1] > 1 else ''} into training and held-out data. Scores are of held-out data, with "
+        "targets standardised by the training part; tables show medians over splits, the best in bold, and beside the "
+        "name of a data set its numbers of rows and inputs. A run that failed counts as infinitely bad."
+    )
+    if _finished(results):
+        return [Paragraph(text)]
+    missing = (
+        "Not everything has run; the last table counts the splits. A median with an asterisk is of fewer splits than "
+        "other models have: it is shown, with a hollow marker in the figure, but neither ranked nor best."
+    )
+    return [Paragraph(text), Paragraph(missing)]
+
+
+def _ranks(results: Results) -> list[Block]:
+    grid, everything = ranks.largest_grid(results), ranks.common_grid(results)
+    text = (
+        "The rank of a model on a data set is its place by median among the models compared, 1 for the lowest; equal "
+        "ones share the mean of their places. An average needs the same data sets for all: it is taken over the "
+        "largest full grid, the models and data sets with the most cells such that each model has all splits of each "
+        "data set."
+    )
+    if not grid.models:
+        return [Paragraph(f"{text} No model has all splits of any data set yet.")]
+    table = tables.average_ranks(results, grid, _over("Average ranks", grid))
+    outside = [model for model in results.models if model not in grid.models]
+    if not outside:
+        return [Paragraph(text), table]
+    lacking = "; ".join(f"{model}: {_lacking(results, model, grid)}" for model in outside)
+    left_out = f"Models that lack some of these data sets are left out of it ({lacking})."
+    if not everything.data_sets:
+        return [Paragraph(f"{text} {left_out} There is no data set that all models have."), table]
+    second = f"{left_out} The second table has all models, over the data sets that all of them have."
+    return [
+        Paragraph(f"{text} {second}"),
+        table,
+        tables.average_ranks(results, everything, _over("Average ranks of all models", everything)),
+    ]
+
+
+def _over(title: str, grid: Grid) -> str:
+    return f"{title}: {_plural(len(grid.models), 'model')} over {_plural(len(grid.data_sets), 'data set')}"
+
+
+def _lacking(results: Results, model: str, grid: Grid) -> str:
+    return ", ".join(data for data in grid.data_sets if not results.complete(data, model))
+
+
+def _finished(results: Results) -> bool:
+    return all(results.complete(data, model) for data in results.data_sets for model in results.models)
+
+
+def _provenance(results: Results) -> str:
+    used: dict[str, set[str]] = {}
+    for cell in results.cells.values():
+        for name, version in cell.versions.items():
+            used.setdefault(name, set()).add(version)
+    listed = ", ".join(f"{name} {' and '.join(sorted(versions))}" for name, versions in sorted(used.items()))
+    cells = f"{len(results.cells)} runs, each of one model on one split of one data set"
+    return f"{cells}, with {listed}." if listed else f"{cells}."
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,52 @@
+"""From files of results to files of a report."""
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from actgp.experiments.report.banana import read_banana
+from actgp.experiments.report.blocks import Picture
+from actgp.experiments.report.contents import compose
+from actgp.experiments.report.markdown import write_markdown
+from actgp.experiments.report.page import write_page
+from actgp.experiments.report.records import read_results
+
+
+def write_report(
+    results: Path,
+    html: Path,
+    markdown: Path | None = None,
+    banana: Path | None = None,
+    commentary: Path | None = None,
+) -> list[Path]:
+    """Writes what a grid of models × data sets × splits has found, as a page and as Markdown.
+
+    Args:
+        results: A file with one JSON object a line, one for each model, data set and split. Cells may be missing or
+            come more than once, when the last one counts; a last line that was cut off is left out.
+        html: Where the page goes: one file that needs no other.
+        markdown: Where the same goes as Markdown; figures and their numbers are written beside it, with its name.
+            None writes no Markdown.
+        banana: A file with results on the banana data, one JSON object a line. None leaves them out.
+        commentary: A file with plain text for under the main table, its paragraphs separated by blank lines.
+
+    Returns:
+        The paths of the page, of the Markdown and of its pictures. Each picture's numbers are beside it, as CSV.
+    """
+    cells = read_results(results)
+    runs = [] if banana is None else read_banana(banana)
+    paragraphs = [] if commentary is None else _paragraphs(commentary)
+    if markdown is None:
+        with TemporaryDirectory() as folder:
+            return [write_page(html, compose(cells, Path(folder), "", paragraphs, runs))]
+    document = compose(cells, markdown.parent, f"{markdown.stem}_", paragraphs, runs)
+    pictures = [block.path for block in document.blocks if isinstance(block, Picture)]
+    return [write_page(html, document), write_markdown(markdown, document), *pictures]
+
+
+def _paragraphs(path: Path) -> list[str]:
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"the commentary must be a text file, got {str(path)!r}, which is not there; write it, or pass None"
+        )
+    return [text.strip() for text in re.split(r"\n\s*\n", path.read_text(encoding="utf-8")) if text.strip()]
