@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +55,40 @@ def test_the_command_is_installed() -> None:
     help_text = subprocess.run([command, "--help"], check=True, capture_output=True, text=True).stdout
     for name in ("demo", "tables", "figures", "diagnose"):
         assert name in help_text
+
+
+def test_the_report_is_written_from_stored_results(tmp_path: Path) -> None:
+    cells = [
+        {
+            "experiment": "uci",
+            "data": data,
+            "split": split,
+            "model": model,
+            "seed": split,
+            "metrics": {
+                "rmse": 0.1 * k,
+                "nlpd": k + 0.1 * split,
+                "crps": 0.05 * k,
+                **{f"coverage_{level}": level / 100 for level in (50, 90, 95)},
+                **{f"{name}_original": 2.0 * k for name in ("rmse", "nlpd", "crps")},
+            },
+            "pit": [5] * 20,
+            "seconds": {"train": 1.0 * k, "predict": 0.1},
+            "rows": {"train": 900, "test": 100},
+            "inputs": 8,
+            "configuration": {},
+            "versions": {},
+        }
+        for data in ("energy", "yacht")
+        for split in range(2)
+        for k, model in enumerate(("ADGP, ours", "NN"), start=1)
+    ]
+    results = tmp_path / "uci.jsonl"
+    results.write_text("".join(json.dumps(cell) + "\n" for cell in cells))
+    page, text = tmp_path / "report.html", tmp_path / "report.md"
+    output = run("report", str(results), "--html", str(page), "--markdown", str(text))
+    assert "report.html" in output
+    assert page.read_text(encoding="utf-8").count("ADGP, ours") > 2
+    assert "ADGP, ours" in text.read_text(encoding="utf-8")
+    missing = CliRunner().invoke(app, ["report", str(tmp_path / "none.jsonl")])
+    assert missing.exit_code == 2

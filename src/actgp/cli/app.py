@@ -15,6 +15,7 @@ from actgp import experiments
 from actgp.activations import activation as activation_of
 from actgp.cli.run import run
 from actgp.experiments import demo as demonstration
+from actgp.experiments.report import write_report
 from actgp.features import ActivatedFeatures, SpectralMismatchWarning
 from actgp.kernels import ArcCosine, MatchedKernel, ZonalKernel, ZonalMatern, ZonalRBF
 from actgp.models import SVGP
@@ -91,6 +92,24 @@ def figures(
         raise typer.BadParameter(f"expected names among {', '.join(experiments.FIGURES)}, got {', '.join(unknown)}")
     with console.status("figures") as status:
         paths = experiments.write_figures(output, names, progress=lambda name: status.update(f"drawing {name}"))
+    _report(paths)
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Argument(help="The file of results that `actgp run uci` wrote.")] = Path(
+        "results/uci.jsonl"
+    ),
+    html: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    markdown: Annotated[Path | None, typer.Option(help="The same as Markdown, with its pictures beside it.")] = None,
+    banana: Annotated[Path | None, typer.Option(help="Results of `actgp run banana`.")] = None,
+    commentary: Annotated[Path | None, typer.Option(help="A text to stand under the main table.")] = None,
+) -> None:
+    """Write one self-contained page from stored results: figures, tables, ranks, calibration, cost."""
+    try:
+        paths = write_report(results, html, markdown, banana, commentary)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from error
     _report(paths)
 
 
