@@ -3,7 +3,13 @@
 from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
 from actgp.convert import ConversionReport, LayerConversion, convert
 from actgp.estimators import DGPClassifier, DGPRegressor, load
-from actgp.features import ActivatedFeatures, InducingFeatures, InducingPoints, SpectralMismatchWarning
+from actgp.features import (
+    ActivatedFeatures,
+    DecoupledFeatures,
+    InducingFeatures,
+    InducingPoints,
+    SpectralMismatchWarning,
+)
 from actgp.kernels import (
     ArcCosine,
     CustomKernel,
@@ -41,6 +47,7 @@ __all__ = [
     "CustomKernel",
     "DGPClassifier",
     "DGPRegressor",
+    "DecoupledFeatures",
     "DeepGP",
     "Diagnosis",
     "FitResult",

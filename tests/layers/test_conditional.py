@@ -33,11 +33,13 @@ def test_their_gradients_of_first_and_second_order(num_outputs: int) -> None:
     assert gradgradcheck(conditional_marginals, parts(num_outputs))
 
 
-def test_scales_are_lower_triangles_with_a_positive_diagonal() -> None:
+@pytest.mark.parametrize("blocks", [(3,), (1, 2)])
+def test_scales_are_lower_triangles_with_a_positive_diagonal(blocks: tuple[int, ...]) -> None:
     raw = torch.randn(2, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     mean = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
-    S, _ = ScalesAndKL.apply(mean, raw)
-    expected = raw.tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
+    S, _ = ScalesAndKL.apply(mean, raw, blocks)
+    inside = torch.block_diag(*(torch.ones(size, size, dtype=torch.float64) for size in blocks))
+    expected = (raw * inside).tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
     torch.testing.assert_close(S.transpose(0, 1), expected)
-    assert gradcheck(ScalesAndKL.apply, (mean, raw))
-    assert gradgradcheck(ScalesAndKL.apply, (mean, raw))
+    assert gradcheck(lambda m, r: ScalesAndKL.apply(m, r, blocks), (mean, raw))
+    assert gradgradcheck(lambda m, r: ScalesAndKL.apply(m, r, blocks), (mean, raw))

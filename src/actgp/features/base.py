@@ -38,6 +38,16 @@ class InducingFeatures(nn.Module, ABC):
     def input_dim(self) -> int:
         """D."""
 
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Sizes of the groups of inducing variables between which q is independent: one group, unless they say so."""
+        return (self.num_inducing,)
+
+    @property
+    def num_means(self) -> int:
+        """How many of the inducing variables, from the first on, the mean may use: all of them, unless they say so."""
+        return self.num_inducing
+
     @abstractmethod
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
         """Cov(u_m, u_m'). In float64 in every model: it is ill-conditioned, and only M × M."""

@@ -57,7 +57,7 @@ class GPLayer(nn.Module):
             )
         self.kernel = kernel
         self.features = features
-        self.q = WhitenedGaussian(features.num_inducing, self.num_outputs)
+        self.q = WhitenedGaussian(features.num_inducing, self.num_outputs, features.blocks, features.num_means)
 
     @property
     def input_dim(self) -> int:
@@ -74,7 +74,7 @@ class GPLayer(nn.Module):
 
     def constants(self) -> Constants:
         """L⁻¹, m, S and the KL, ready for use."""
-        m = self.q.mean
+        m = self.q.means()
         return Constants(self.features.whitening(self.kernel, m.dtype), m, *self.q.scales_and_kl())
 
     def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
@@ -101,11 +101,11 @@ class GPLayer(nn.Module):
         A = self.whiten(X)
         AS = A @ self.q.scale_tril  # [P, N, M]
         prior: Tensor = self.kernel(X).to_dense()
-        return MultivariateNormal(self._with_prior_mean(A @ self.q.mean, X).T, prior - A @ A.T + AS @ AS.mT)
+        return MultivariateNormal(self._with_prior_mean(A @ self.q.means(), X).T, prior - A @ A.T + AS @ AS.mT)
 
     def output_weights(self) -> Float64[Tensor, "M P"]:
         """V = L⁻ᵀ m: the layer's mean is the network layer Kufᵀ V = Vᵀ σ̃(W x̃)."""
-        return self.inverse_cholesky().mT @ self.q.mean.double()
+        return self.inverse_cholesky().mT @ self.q.means().double()
 
     def kl(self) -> Float[Tensor, ""]:
         """KL(q(u) ‖ p(u)), summed over outputs."""

@@ -10,7 +10,7 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from actgp.features import ActivatedFeatures, InducingFeatures, InducingPoints
+from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, InducingPoints
 from actgp.kernels import ZonalKernel
 from actgp.layers.gp_layer import GPLayer
 from actgp.sphere import lift, polynomial, project
@@ -79,7 +79,10 @@ class NetworkLayer(nn.Module):
 
 def mean_of(layer: GPLayer, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
     """The same function of the layer's own parameters, with gradients for all of them."""
-    whitening = layer.features.whitening(layer.kernel)
-    weights = layer.q.mean.double().T @ whitening.R  # Vᵀ = mᵀ L⁻¹: [P, M]
-    output, _ = layer.features.through(layer.kernel, X, weights.to(X), whitening)
+    features, m = layer.features, layer.q.means()
+    if isinstance(features, DecoupledFeatures) and not m[features.blocks[0] :].any():
+        features, m = features.activated, m[: features.blocks[0]]  # points take part once they have means
+    whitening = features.whitening(layer.kernel)
+    weights = m.double().T @ whitening.R  # Vᵀ = mᵀ L⁻¹: [P, M]
+    output, _ = features.through(layer.kernel, X, weights.to(X), whitening)
     return X + output if layer.prior_mean == "identity" else output

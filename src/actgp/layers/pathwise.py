@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from actgp.features import ActivatedFeatures, InducingFeatures, InducingPoints
+from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, InducingPoints
 from actgp.kernels import ZonalKernel
 from actgp.layers.gp_layer import GPLayer
 from actgp.sphere import num_harmonics, zonal_series
@@ -56,7 +56,7 @@ def draw_functions(
         )
     kernel = copy.deepcopy(layer.kernel).requires_grad_(False)
     features = copy.deepcopy(layer.features).requires_grad_(False)
-    m, S, L = layer.q.mean.double(), layer.q.scale_tril.double(), layer.cholesky().L
+    m, S, R = layer.q.means().double(), layer.q.scale_tril.double(), layer.inverse_cholesky()
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, dtype=torch.float64, device=m.device, generator=generator)
@@ -66,9 +66,7 @@ def draw_functions(
         amplitudes = normal(num_features, len(S))  # [F, P]
         v = m + (S @ normal(len(S), len(m), 1)).squeeze(-1).T  # whitened u ~ q: [M, P]
         u0 = _inducing_of_prior(kernel, features, frequencies) @ amplitudes  # [M, P]
-        # Kuu⁻¹ (u − u_0) = L⁻ᵀ (v − L⁻¹ u_0)
-        whitened = v - torch.linalg.solve_triangular(L, u0, upper=False)
-        correction = torch.linalg.solve_triangular(L.mT, whitened, upper=True)
+        correction = R.mT @ (v - R @ u0)  # Kuu⁻¹ (u − u_0) = L⁻ᵀ (v − L⁻¹ u_0)
         return LayerFunction(kernel, features, layer.prior_mean == "identity", frequencies, amplitudes, correction)
 
     return [draw() for _ in range(num_functions)]
@@ -89,6 +87,9 @@ def _inducing_of_prior(
     kernel: ZonalKernel, features: InducingFeatures, frequencies: Float64[Tensor, "F d"]
 ) -> Float64[Tensor, "M F"]:
     """u_0 for unit amplitudes: ⟨√(v/F) r h(ω_j ·), g_m⟩, or the prior features at the inducing points."""
+    if isinstance(features, DecoupledFeatures):
+        parts = features.activated, features.points
+        return torch.cat([_inducing_of_prior(kernel, part, frequencies) for part in parts])
     if isinstance(features, InducingPoints):
         return _prior(kernel, features, frequencies, features.locations.double()).T
     if not isinstance(features, ActivatedFeatures):
@@ -105,6 +106,8 @@ def _inducing_of_prior(
 
 def _levels(features: InducingFeatures) -> int:
     """Levels of the prior that are drawn: at least those which the features see."""
+    if isinstance(features, DecoupledFeatures):
+        features = features.activated
     return max(PRIOR_LEVELS, features.num_levels) if isinstance(features, ActivatedFeatures) else PRIOR_LEVELS
 
 

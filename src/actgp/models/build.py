@@ -11,7 +11,7 @@ from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikeliho
 from actgp import checks
 from actgp.activations import Activation
 from actgp.activations import activation as activation_of
-from actgp.features import ActivatedFeatures
+from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, InducingPoints
 from actgp.kernels import ArcCosine, MatchedKernel
 from actgp.layers import GPLayer, PriorMean
 from actgp.models.deep import DeepGP
@@ -29,6 +29,7 @@ def deep_gp(
     activation: str | Activation | None = None,
     kernel: KernelName = "arccosine",
     num_levels: int = 20,
+    num_points: int = 0,
     prior_mean: PriorMean | None = None,
     likelihood: Likelihood | None = None,
     generator: torch.Generator | None = None,
@@ -46,6 +47,8 @@ def deep_gp(
         kernel: "arccosine" as in the paper, or "matched", whose spectrum is the activation's, so that the features
             explain more of it.
         num_levels: Ñ, the levels of the activation that are kept.
+        num_points: K, inducing points of each layer for what its activations leave unexplained (`DecoupledFeatures`);
+            `fit` places them.
         prior_mean: Of the hidden layers: "zero" as in the paper, or "identity", a skip connection, for hidden_dim = D;
             by default "identity" where that is possible.
         likelihood: A gpytorch likelihood; Gaussian by default, with a noise variance above 1e-6.
@@ -59,6 +62,7 @@ def deep_gp(
     D = checks.integer(input_dim, "input_dim", minimum=1)
     P = checks.integer(num_outputs, "num_outputs", minimum=1)
     L = checks.integer(num_layers, "num_layers", minimum=1)
+    K = checks.integer(num_points, "num_points", minimum=0)
     H = D if hidden_dim is None else checks.integer(hidden_dim, "hidden_dim", minimum=1)
     checks.choice(kernel, "kernel", ("arccosine", "matched"))
     likelihood = GaussianLikelihood(noise_constraint=GreaterThan(1e-6)) if likelihood is None else likelihood
@@ -73,7 +77,11 @@ def deep_gp(
     layers = []
     for i, (inputs, outputs) in enumerate(pairwise(widths)):
         own = copy.deepcopy(chosen)  # a learnable sharpness is each layer's own
-        features = ActivatedFeatures(inputs, num_inducing, own, num_levels, generator=generator)
+        activated = ActivatedFeatures(inputs, num_inducing, own, num_levels, generator=generator)
+        features: InducingFeatures = activated
+        if K > 0:
+            points = InducingPoints(torch.randn(K, inputs, generator=generator))
+            features = DecoupledFeatures(activated, points)
         prior = ArcCosine(inputs) if kernel == "arccosine" else MatchedKernel(inputs, own, num_levels)
         layers.append(GPLayer(prior, features, outputs, hidden_mean if i < L - 1 else "zero"))
     return DeepGP(layers, likelihood)

@@ -15,6 +15,7 @@ from actgp.training.checkpoint import Run, saved_seeds
 from actgp.training.data import Batch, Batches, LoaderBatches, TensorBatches
 from actgp.training.exact import fit_exactly
 from actgp.training.loop import Callback
+from actgp.training.placing import place_points
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Recipe
 from actgp.training.stages import draw_means, network_stage, posterior_stage
@@ -151,6 +152,7 @@ def _prepare(run: Run, weights: torch.Generator) -> None:
         draw_means(run.model, run.batches, weights)
     if run.current == 1 and run.recipe.num_steps > 0:
         run.model.eval()
+        place_points(run.model, run.batches, run.seeds[1])
         run.kl_weight = warm_start(run.model, run.batches, run.recipe, run.held_out)
         run.model.train()
 

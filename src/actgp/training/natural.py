@@ -30,7 +30,7 @@ class NaturalGradient(torch.optim.Optimizer):
     """
 
     def __init__(self, distributions: Iterable[WhitenedGaussian], lr: float) -> None:
-        groups = [{"params": [q.mean, q.raw_scale_tril]} for q in distributions]
+        groups = [{"params": [q.mean, q.raw_scale_tril], "blocks": q.blocks} for q in distributions]
         super().__init__(groups, {"lr": lr})
 
     @torch.no_grad()
@@ -41,7 +41,7 @@ class NaturalGradient(torch.optim.Optimizer):
         for group in self.param_groups:
             mean, raw = group["params"]
             if mean.grad is not None and raw.grad is not None:
-                _descend(mean, raw, mean.grad, raw.grad, group["lr"])
+                _descend(mean, raw, mean.grad, raw.grad, group["lr"], group["blocks"])
 
 
 def _descend(
@@ -50,8 +50,9 @@ def _descend(
     mean_grad: Float[Tensor, "M P"],
     raw_grad: Float[Tensor, "P M M"],
     rate: float,
+    blocks: tuple[int, ...],
 ) -> None:
-    lower = lower_triangle(raw.shape[-1], raw.dtype, raw.device)
+    lower = lower_triangle(blocks, raw.dtype, raw.device)
     diagonal = _diagonal(raw).exp()  # [P, M]
     S = raw * lower
     _diagonal(S).copy_(diagonal)

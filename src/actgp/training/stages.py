@@ -77,7 +77,8 @@ def draw_means(model: DeepGP, batches: Batches, generator: torch.Generator) -> N
     h = model.enter(X)
     for layer in model.gp_layers[:-1]:
         q = layer.q
-        q.mean.copy_(torch.randn(q.mean.shape, generator=generator, dtype=q.mean.dtype))  # on the CPU, then moved
+        drawn = q.mean[: q.blocks[0]]  # points beside activations have no means yet
+        drawn.copy_(torch.randn(drawn.shape, generator=generator, dtype=q.mean.dtype))  # on the CPU, then moved
         skip = layer.prior_mean == "identity"
         added = mean_of(layer, h) - h if skip else mean_of(layer, h)
         wanted = SKIP_SPREAD * _spread(h) if skip else 1.0

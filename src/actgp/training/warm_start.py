@@ -20,7 +20,7 @@ from torch import Tensor
 from actgp.kernels import ZonalKernel
 from actgp.layers import GPLayer, mean_of
 from actgp.likelihoods import fisher_factors
-from actgp.linalg import posterior_scale
+from actgp.linalg import block_posterior_scale
 from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches
 from actgp.training.objectives import posterior_objective, posterior_score
@@ -111,7 +111,8 @@ class ScaledModel:
         for layer, scale, mean, variance, total in parts:
             if variance is not None:
                 _set_variance(layer, variance * scale)
-            layer.q.assign(mean * scale**-0.5, posterior_scale(scale / (noise * kl_weight) * total).to(mean))
+            H = scale / (noise * kl_weight) * total
+            layer.q.assign(mean * scale**-0.5, block_posterior_scale(H, layer.q.blocks).to(mean))
         if self.noise is not None:
             _set_noise(self.model, self.noise.item() * noise)
 

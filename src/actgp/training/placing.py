@@ -1,0 +1,49 @@
+"""Where inducing points begin: at the centres of clusters of what their layer is given by the trained network.
+
+Points beside activations take no part in the network while their means are zero, and moving them leaves it as it is.
+"""
+
+import warnings
+
+import torch
+from jaxtyping import Float
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from actgp.features import DecoupledFeatures
+from actgp.models import DeepGP
+from actgp.training.data import Batches
+
+MOST_ROWS = 10_000
+APART = 1e-3  # of the spread of the rows: what keeps centres of repeated rows from falling together
+
+
+@torch.no_grad()
+def place_points(model: DeepGP, batches: Batches, seed: int) -> None:
+    """Places the points of every layer that has points beside activations, unless these have been trained already."""
+    layers = [layer for layer in model.gp_layers if isinstance(layer.features, DecoupledFeatures)]
+    if not layers:
+        return
+    stride = -(-batches.num_data // MOST_ROWS)
+    X = torch.cat([X[::stride] for X, _ in batches.all()])
+    for layer, h in zip(model.gp_layers, model.hidden_means(X), strict=True):
+        features = layer.features
+        if isinstance(features, DecoupledFeatures) and not layer.q.mean[features.blocks[0] :].any():
+            locations = features.points.locations
+            locations.copy_(centres(h, len(locations), seed))
+
+
+def centres(X: Float[Tensor, "N D"], number: int, seed: int) -> Float[Tensor, "K D"]:
+    """Centres of clusters of rows, no two the same."""
+    rows = X.detach().cpu().double()
+    g = torch.Generator().manual_seed(seed)
+    if len(rows) > number:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # rows that repeat give fewer clusters
+            found = MiniBatchKMeans(number, random_state=seed % 2**32, n_init=1).fit(rows.numpy()).cluster_centers_
+        chosen = torch.from_numpy(found)
+    else:
+        chosen = rows[torch.arange(number) % len(rows)]
+    spread = rows.std(0, correction=0).clamp_min(APART)
+    return (chosen + APART * spread * torch.randn(chosen.shape, generator=g, dtype=torch.float64)).to(X)
