@@ -62,10 +62,13 @@ def _side_by_side(records: list[Record]) -> str:
     lines = []
     for what, name in NAMES.items():
         chosen = [r for r in records if r["what"] == what and r["axis"] is None]
+        if not chosen:
+            continue
         unit, factor = UNITS[what]
         medians = {r["contestant"]: median(r["seconds"]) for r in chosen}
         against = [peer for peer in ("network", "floor", "GPyTorch") if peer in medians]
-        lines.append(f"| {name} | {unit} | quartiles | " + " | ".join(f"× {peer}" for peer in against) + " |")
+        heads = [name, unit, "quartiles", *(f"× {peer}" for peer in against)]
+        lines.append(f"| {' | '.join(heads)} |")
         lines.append("|---" * (3 + len(against)) + "|")
         for r in sorted(chosen, key=lambda r: medians[r["contestant"]]):
             low, _, high = quantiles(r["seconds"], n=4)

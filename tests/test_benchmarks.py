@@ -1,0 +1,73 @@
+"""The benchmark's contestants run, and its report says what was measured."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import floor, gpytorch_dgp, laplace_net, network, ours
+from benchmarks.grid import heats
+from benchmarks.problem import Problem
+from benchmarks.report import BEGIN, END, write_report
+
+TINY = Problem(input_dim=2, num_inducing=8, batch=9, num_samples=2, rows=50, prediction_samples=3, num_data=60)
+CONTESTANTS = {
+    "step": ours.step,
+    "network step": ours.network_step,
+    "warm start": ours.warm_start,
+    "prediction": ours.predict,
+    "plain network": network.step,
+    "its prediction": network.predict,
+    "floor": floor.step,
+    "floor of a prediction": floor.predict,
+    "GPyTorch": gpytorch_dgp.step,
+    "its prediction ": gpytorch_dgp.predict,
+    "laplace-torch": laplace_net.fit,
+    "its prediction  ": laplace_net.predict,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", list(CONTESTANTS))
+def test_contestants_run(name: str) -> None:
+    run = CONTESTANTS[name](TINY)
+    run()
+    run()
+
+
+def test_every_axis_is_measured_and_peers_take_part_side_by_side() -> None:
+    found = heats(None, quick=True)
+    side_by_side = [heat for heat in found if heat.axis is None]
+    assert {name for heat in side_by_side for name in heat.contestants} >= {"actgp", "network", "floor", "GPyTorch"}
+    assert {heat.axis for heat in found} >= {"input_dim", "num_inducing", "num_outputs", "batch", "num_samples", "rows"}
+
+
+def test_the_report_gives_ratios_and_exponents(tmp_path: Path) -> None:
+    def line(axis: str | None, value: int, contestant: str, seconds: float) -> dict[str, object]:
+        problem = {"num_inducing": value}
+        common = {"what": "step", "axis": axis, "problem": problem}
+        return common | {"contestant": contestant, "seconds": [seconds, seconds, seconds]}
+
+    about = {
+        "what": "about",
+        "processor": "x",
+        "threads": 1,
+        "python": "3",
+        "torch": "2",
+        "gpytorch": "1",
+        "laplace": "0",
+    }
+    records = [about, line(None, 128, "actgp", 0.01), line(None, 128, "network", 0.002)]
+    records += [line("num_inducing", M, "actgp", 1e-8 * M**3) for M in (64, 128, 256)]
+    records += [{"what": "memory", "rows": rows, "mebibytes": 500.0} for rows in (10, 100)]
+    results, page = tmp_path / "raw.jsonl", tmp_path / "page.md"
+    results.write_text("".join(json.dumps(record) + "\n" for record in records))
+    page.write_text(f"before {BEGIN} old {END} after")
+    write_report(results, page)
+    text = page.read_text()
+    assert text.startswith("before ")
+    assert text.endswith(" after")
+    assert "old" not in text
+    assert "| actgp | 10 | 10 – 10 | 5 |" in text
+    assert "power 3.00 | 3.00" in text
+    assert (tmp_path / "page.png").stat().st_size > 1_000
