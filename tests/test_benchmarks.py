@@ -48,15 +48,8 @@ def test_the_report_gives_ratios_and_exponents(tmp_path: Path) -> None:
         common = {"what": "step", "axis": axis, "problem": problem}
         return common | {"contestant": contestant, "seconds": [seconds, seconds, seconds]}
 
-    about = {
-        "what": "about",
-        "processor": "x",
-        "threads": 1,
-        "python": "3",
-        "torch": "2",
-        "gpytorch": "1",
-        "laplace": "0",
-    }
+    versions = dict.fromkeys(("python", "torch", "gpytorch", "laplace"), "1.0")
+    about = {"what": "about", "processor": "x", "threads": 1, **versions}
     records = [about, line(None, 128, "actgp", 0.01), line(None, 128, "network", 0.002)]
     records += [line("num_inducing", M, "actgp", 1e-8 * M**3) for M in (64, 128, 256)]
     records += [{"what": "memory", "rows": rows, "mebibytes": 500.0} for rows in (10, 100)]
