@@ -42,7 +42,7 @@ def predictive(model: DeepGP, X: Tensor, samples: int) -> Predictive:
 
 
 class OurDeepGP:
-    """The library's defaults: nothing is set but the size.
+    """The library's defaults: nothing is set but the size, and the steps that all contestants have.
 
     Args:
         settings: Shape and training.
@@ -62,6 +62,7 @@ class OurDeepGP:
             num_steps=self.settings.posterior_steps,
             objective=suited.objective,
             num_samples=suited.num_samples,
+            patience=self.settings.patience,
         )
         fit(self.model, X, y, recipe, generator=g, progress=False)
 

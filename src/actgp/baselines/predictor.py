@@ -43,12 +43,12 @@ class Settings:
 
     num_layers: int = 3
     units: int = 128
-    network_steps: int = 2_000
-    posterior_steps: int = 1_000
+    network_steps: int = 5_000
+    posterior_steps: int = 2_000
     exact_steps: int = 100
     batch_size: int = 128
     rate: float = 0.01
-    patience: int = 300
+    patience: int = 1_000
     validation: float = 0.1
     members: int = 5
     dropout: float = 0.1
