@@ -77,4 +77,4 @@ def test_inducing_inputs_are_apart_also_where_rows_repeat() -> None:
     Z = inducing_inputs(X, 20, 0)
     assert Z.shape == (20, 2)
     assert torch.pdist(Z).min() > 0
-    assert torch.equal(inducing_inputs(X[:10], 20, 0), X[:10])
+    assert torch.allclose(inducing_inputs(X[:10], 20, 0), X[:10], atol=0.02)  # no more of them than rows

@@ -5,13 +5,10 @@ ADGP, published   softplus with β = 3, zero mean functions; as a network, then 
 DGP               inducing points, identity means and S = 1e-5 inside, the ELBO by Adam (Salimbeni and Deisenroth, 2017)
 """
 
-import warnings
-
 import torch
 from gpytorch.constraints import GreaterThan
 from gpytorch.likelihoods import GaussianLikelihood
 from jaxtyping import Float
-from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 
 from actgp.activations import Softplus
@@ -26,6 +23,7 @@ from actgp.training.data import TensorBatches
 from actgp.training.fit import fit
 from actgp.training.loop import Stage
 from actgp.training.objectives import Evaluation, posterior_score
+from actgp.training.placing import centres
 from actgp.training.recipe import Recipe
 from actgp.training.schedule import Schedule
 from actgp.training.stages import draw_means, network_stage
@@ -134,15 +132,8 @@ class ClassicDeepGP:
 
 
 def inducing_inputs(X: Float[Tensor, "N D"], num_inducing: int, seed: int) -> Float[Tensor, "M D"]:
-    """Centres of clusters; all rows, where there are fewer."""
-    if len(X) <= num_inducing:
-        return X.clone()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # duplicate rows give fewer centres, which repeat
-        means = MiniBatchKMeans(num_inducing, random_state=seed, n_init=1).fit(X.double().numpy())
-    centres = torch.from_numpy(means.cluster_centers_).to(X)
-    noise = torch.randn(centres.shape, generator=torch.Generator().manual_seed(seed))
-    return centres + 1e-3 * noise.to(X)  # apart, also where they repeat
+    """Centres of clusters, no more of them than rows."""
+    return centres(X, min(num_inducing, len(X)), seed)
 
 
 @torch.no_grad()
