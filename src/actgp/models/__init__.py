@@ -7,6 +7,7 @@ from actgp.models.gpr import GPR
 from actgp.models.loading import load, rebuild
 from actgp.models.prediction import Prediction
 from actgp.models.sgpr import SGPR, Posterior
+from actgp.models.shares import LayerShares, VarianceShares
 from actgp.models.svgp import SVGP
 
 __all__ = [
@@ -16,8 +17,10 @@ __all__ = [
     "DeepGP",
     "Diagnosis",
     "LayerDiagnosis",
+    "LayerShares",
     "Posterior",
     "Prediction",
+    "VarianceShares",
     "deep_gp",
     "diagnose",
     "load",

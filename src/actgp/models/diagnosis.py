@@ -1,4 +1,4 @@
-"""What a model's features lose: unexplained prior variance, conditioning, truncation, spectra that do not fit."""
+"""What a model's features lose, by what, and how much of the variance of predictions is due to it."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,11 @@ from actgp.features import ActivatedFeatures, SpectralMatch
 from actgp.layers import GPLayer
 from actgp.models.deep import DeepGP
 from actgp.models.sgpr import SGPR
+from actgp.models.shares import VarianceShares, shares_of_deep, shares_of_sgpr
 from actgp.sphere import zonal_series
 
-UNEXPLAINED_WARNING = 0.1
+UNEXPLAINED_WARNING = 0.1  # of a layer's prior
+SHARE_WARNING = 0.2  # of the variance of predictions
 TRUNCATION_GRID = 2_001
 
 
@@ -60,17 +62,26 @@ class LayerDiagnosis:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A model's layers, in order."""
+    """A model's layers, in order, and what the variance of its predictions is made of.
+
+    Attributes:
+        layers: What the features of each layer lose.
+        shares: Where the variance of predictions comes from.
+        advice: What would make predictions surer, if anything would.
+    """
 
     layers: tuple[LayerDiagnosis, ...]
+    shares: VarianceShares
+    advice: tuple[str, ...]
 
     def __str__(self) -> str:
-        return "\n\n".join(f"layer {i}\n{layer}" for i, layer in enumerate(self.layers, start=1))
+        layers = [f"layer {i}\n{layer}" for i, layer in enumerate(self.layers, start=1)]
+        return "\n\n".join([*layers, "\n".join([str(self.shares), *(f"! {text}" for text in self.advice)])])
 
 
 @torch.no_grad()
 def diagnose(model: SGPR | DeepGP, X: Tensor) -> Diagnosis:
-    """Says, per layer, what part of the prior its features leave unexplained at X, and why.
+    """Says, per layer, what part of the prior its features leave unexplained at X, and why; and what that costs.
 
     Deeper layers are judged where the means of the layers before them take X.
 
@@ -82,12 +93,25 @@ def diagnose(model: SGPR | DeepGP, X: Tensor) -> Diagnosis:
     """
     if isinstance(model, DeepGP):
         reached = model.hidden_means(X)
-        return Diagnosis(tuple(_diagnose(layer, h) for layer, h in zip(model.gp_layers, reached, strict=True)))
+        layers = tuple(_diagnose(layer, h) for layer, h in zip(model.gp_layers, reached, strict=True))
+        return _concluded(layers, shares_of_deep(model, X))
     if not isinstance(model, SGPR):
         raise TypeError(
             f"model must have inducing features, got {type(model).__name__}; pass an SGPR, an SVGP or a DeepGP"
         )
-    return Diagnosis((_diagnose(model, checks.inputs(X, model.features.input_dim)),))
+    layer = _diagnose(model, checks.inputs(X, model.features.input_dim))
+    return _concluded((layer,), shares_of_sgpr(model, X))
+
+
+def _concluded(layers: tuple[LayerDiagnosis, ...], shares: VarianceShares) -> Diagnosis:
+    advice = []
+    if shares.unexplained > SHARE_WARNING:
+        advice.append(
+            f"{shares.unexplained:.0%} of the variance of predictions is prior that the features leave unexplained; "
+            "give layers inducing points beside their activations (DecoupledFeatures, or deep_gp(num_points=...)), "
+            "or more of them"
+        )
+    return Diagnosis(layers, shares, tuple(advice))
 
 
 def _diagnose(layer: GPLayer | SGPR, X: Float[Tensor, "N D"]) -> LayerDiagnosis:
