@@ -23,7 +23,7 @@ class StoppedError(Exception):
 @pytest.fixture(autouse=True)
 def at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["actgp.training.fit"], "CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr(sys.modules["actgp.training.fit"], "FEWEST_TO_SPLIT", 10)
+    monkeypatch.setattr("actgp.training.rows.FEWEST_TO_SPLIT", 10)
     monkeypatch.setattr(sys.modules["actgp.training.loop"], "JUDGE_EVERY", 3)
 
 
@@ -126,7 +126,7 @@ import torch
 torch.set_num_threads(1)
 import test_checkpoint as t
 sys.modules["actgp.training.fit"].CHECKPOINT_SECONDS = 0.0
-sys.modules["actgp.training.fit"].FEWEST_TO_SPLIT = 10
+sys.modules["actgp.training.rows"].FEWEST_TO_SPLIT = 10
 sys.modules["actgp.training.loop"].JUDGE_EVERY = 3
 def slowly(step):
     print(step.stage, step.step, flush=True)

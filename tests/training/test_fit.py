@@ -1,7 +1,5 @@
 """Training in two stages: what it learns, what it leaves alone, and what it refuses."""
 
-import sys
-
 import pytest
 import torch
 from gpytorch.likelihoods import GaussianLikelihood
@@ -142,7 +140,7 @@ def test_a_plateau_ends_a_stage() -> None:
 
 
 def test_a_stage_ends_with_what_predicted_held_out_rows_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["actgp.training.fit"], "FEWEST_TO_SPLIT", 10)
+    monkeypatch.setattr("actgp.training.rows.FEWEST_TO_SPLIT", 10)
     X = torch.randn(80, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     y = torch.randn(80, dtype=torch.float64, generator=torch.Generator().manual_seed(1))  # nothing to learn
     outcomes = {}

@@ -9,7 +9,7 @@ import actgp
 from actgp import Recipe
 from actgp.training.data import Batches, LoaderBatches, TensorBatches
 from actgp.training.objectives import network_objective, posterior_objective
-from actgp.training.schedule import CUT, CUTS, DECAY, Schedule
+from actgp.training.schedule import CUT, CUTS, Schedule
 
 
 def model(generator: torch.Generator) -> actgp.DeepGP:
@@ -64,7 +64,7 @@ def test_other_networks_are_scored_by_their_likelihood(generator: torch.Generato
 def test_rates_fall_at_the_end_and_on_a_plateau() -> None:
     schedule = Schedule(num_steps=100, patience=6)
     assert schedule.factor(0) == 1.0
-    assert schedule.factor(int(100 * (1 - DECAY / 2))) == pytest.approx(0.5)
+    assert schedule.factor(int(100 * (1 - schedule.decay / 2))) == pytest.approx(0.5)
     assert schedule.factor(99) == pytest.approx(1 / 30)
     for step in range(40):  # rising: no cut
         schedule.record(float(step))

@@ -13,6 +13,7 @@ from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches
 from actgp.training.loop import Stage
 from actgp.training.recipe import Recipe
+from actgp.training.rows import StageData
 
 KIND = "checkpoint"
 
@@ -29,8 +30,7 @@ class Run:
     Attributes:
         model: The model.
         recipe: How it is trained.
-        batches: Its data.
-        held_out: Rows that it is judged by.
+        data: The rows of each stage, to train on and to judge by.
         generator: Draws the paths through hidden layers.
         stages: The two stages.
         current: Which of them is under way; their number when the run is complete.
@@ -42,8 +42,7 @@ class Run:
 
     model: DeepGP
     recipe: Recipe
-    batches: Batches
-    held_out: Batch | None
+    data: tuple[StageData, ...]
     generator: torch.Generator
     stages: tuple[Stage, ...] = ()
     current: int = 0
@@ -52,11 +51,21 @@ class Run:
     kl_weight: float = 1.0
     seeds: tuple[int, ...] = ()
 
+    @property
+    def batches(self) -> Batches:
+        """Of the stage under way, or of the last one."""
+        return self.data[min(self.current, len(self.data) - 1)].batches
+
+    @property
+    def held_out(self) -> Batch | None:
+        """Rows that the stage under way is judged by."""
+        return self.data[min(self.current, len(self.data) - 1)].held_out
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a checkpoint, or leaves the one that is there."""
         document = {
             "recipe": asdict(self.recipe),
-            "data": self.batches.fingerprint(),
+            "data": self._fingerprint(),
             "current": self.current,
             "seconds": self.seconds,
             "kl_weight": self.kl_weight,
@@ -95,11 +104,14 @@ class Run:
         self.generator.set_state(tensors["random.generator"])
         torch.set_rng_state(tensors["random.shared"])
 
+    def _fingerprint(self) -> str:
+        return self.data[-1].batches.fingerprint()
+
     def _check(self, path: str | os.PathLike[str], document: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         ours = {name: (values.dtype, values.shape) for name, values in self.model.state_dict().items()}
         theirs = {name: (values.dtype, values.shape) for name, values in _under("model", tensors).items()}
         for what, same in (
-            ("data", document.get("data") == self.batches.fingerprint()),
+            ("data", document.get("data") == self._fingerprint()),
             ("recipe", document.get("recipe") == asdict(self.recipe)),
             ("model", ours == theirs),
         ):
@@ -118,6 +130,7 @@ def _stage_tensors(stage: Stage) -> dict[str, Tensor]:
         "schedule": torch.tensor([schedule.best, schedule.waited, schedule.cuts], dtype=torch.float64),
         "best_score": torch.tensor(stage.best_score, dtype=torch.float64),
         **_named("best", stage.best),
+        **_named("average", {str(i): values for i, values in enumerate(stage.average)}),
     }
     for i, optimiser in enumerate(stage.optimisers):
         for index, values in optimiser.state_dict()["state"].items():
@@ -129,6 +142,8 @@ def _restore_stage(stage: Stage, tensors: dict[str, Tensor]) -> None:
     stage.objectives = tensors["objectives"].tolist()
     stage.schedule.window = tensors["window"].tolist()
     stage.best_score, stage.best = tensors["best_score"].item(), _under("best", tensors)
+    average = _under("average", tensors)
+    stage.average = [average[str(i)] for i in range(len(average))]
     best, waited, cuts = tensors["schedule"].tolist()
     stage.schedule.best, stage.schedule.waited, stage.schedule.cuts = best, int(waited), int(cuts)
     for i, optimiser in enumerate(stage.optimisers):

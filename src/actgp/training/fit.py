@@ -9,21 +9,18 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from actgp.likelihoods import targets
 from actgp.models import GPR, SGPR, DeepGP
 from actgp.training.checkpoint import Run, saved_seeds
-from actgp.training.data import Batch, Batches, LoaderBatches, TensorBatches
 from actgp.training.exact import fit_exactly
 from actgp.training.loop import Callback
 from actgp.training.placing import place_points
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Recipe
+from actgp.training.rows import data_of_stages
 from actgp.training.stages import draw_means, network_stage, posterior_stage
 from actgp.training.warm_start import warm_start
 
 EXACT_STEPS = 200
-FEWEST_TO_SPLIT = 200  # rows, below which too few would be held out to judge by
-MOST_HELD_OUT = 1_000
 CHECKPOINT_SECONDS = 10.0
 
 
@@ -81,13 +78,13 @@ def fit(
         seeds = tuple(torch.randint(2**62, (3,), generator=generator).tolist())
     device = next(model.parameters()).device if device is None else torch.device(device)
     orders, weights = (torch.Generator().manual_seed(seed) for seed in seeds[:2])
-    batches, held_out = _batches(model, X, y, recipe, device, orders)
+    data = data_of_stages(model, X, y, recipe, device, orders)
     model.to(device)
     paths = torch.Generator(device).manual_seed(seeds[2])
-    run = Run(model, recipe, batches, held_out, paths, seeds=seeds)
+    run = Run(model, recipe, data, paths, seeds=seeds)
     run.stages = (
-        network_stage(model, recipe, held_out),
-        posterior_stage(model, recipe, batches.num_data, paths, lambda: run.kl_weight, held_out),
+        network_stage(model, recipe, data[0].held_out),
+        posterior_stage(model, recipe, data[1].batches.num_data, paths, lambda: run.kl_weight, data[1].held_out),
     )
     return _fit_in_stages(run, weights, checkpoint, callback, progress)
 
@@ -155,33 +152,6 @@ def _prepare(run: Run, weights: torch.Generator) -> None:
         place_points(run.model, run.batches, run.seeds[1])
         run.kl_weight = warm_start(run.model, run.batches, run.recipe, run.held_out)
         run.model.train()
-
-
-def _batches(
-    model: DeepGP,
-    X: Tensor | DataLoader[Any] | None,
-    y: Tensor | None,
-    recipe: Recipe,
-    device: torch.device,
-    generator: torch.Generator,
-) -> tuple[Batches, Batch | None]:
-    """Minibatches to train on, and rows that are held out."""
-    if isinstance(X, DataLoader):
-        if y is not None:
-            raise ValueError("a DataLoader gives X and y, got y again; leave it out")
-        return LoaderBatches(X, model, device), None
-    if X is None or y is None:
-        raise ValueError(
-            f"{type(model).__name__} is trained on minibatches of X and y, got none; call fit(model, X, y)"
-        )
-    model.check_inputs(X)
-    y = targets(model.likelihood, y, len(X), model.num_outputs, X.dtype)
-    X, y = X.to(device), y.to(device)
-    num_held_out = min(int(recipe.validation * len(X)), MOST_HELD_OUT) if len(X) >= FEWEST_TO_SPLIT else 0
-    if num_held_out == 0:
-        return TensorBatches(X, y, recipe.batch_size, generator), None
-    rows, held = torch.randperm(len(X), generator=generator).to(device).tensor_split([len(X) - num_held_out])
-    return TensorBatches(X[rows], y[rows], recipe.batch_size, generator), (X[held], y[held])
 
 
 def _has_parameters(model: torch.nn.Module) -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from actgp.training.data import Batches
 from actgp.training.objectives import Evaluation
@@ -51,12 +52,15 @@ class Stage:
         optimisers: Step together; each group of parameters keeps its first rate as `initial_lr`.
         schedule: The factor of all rates.
         monitor: How well held-out rows are predicted, the higher the better; None where there are none.
+        memory: Of the running average of parameters, in steps, which the stage is judged by and ends with: the noise of
+            minibatches and paths averages out. 0 for the parameters themselves.
         objectives: The objective at each step so far.
         skipped: Steps that were skipped because something in them was not finite.
         stopped: Why the stage ended; None while it goes on.
         best_score: The highest that the monitor has seen.
         best_step: After which step.
         best: The parameters then.
+        average: The running average of each parameter.
     """
 
     name: str
@@ -65,12 +69,14 @@ class Stage:
     optimisers: list[torch.optim.Optimizer]
     schedule: Schedule
     monitor: Callable[[], float] | None = None
+    memory: int = 0
     objectives: list[float] = field(default_factory=list)
     skipped: int = 0
     stopped: Stopped | None = None
     best_score: float = -float("inf")
     best_step: int = 0
     best: dict[str, Tensor] = field(default_factory=dict)
+    average: list[Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for group in self._groups():
@@ -113,19 +119,42 @@ class Stage:
             self.stopped = "converged"
         elif step >= self.schedule.num_steps:
             self.stopped = "steps"
-        if self.stopped is not None and self.best:
-            self.model.load_state_dict(self.best)
-            self.best = {}
+        if self.stopped is not None:
+            self._swap()
+            if self.best:
+                self.model.load_state_dict(self.best)
+            self.best, self.average = {}, []
 
     def _judge(self) -> None:
         if self.monitor is None:
             return
+        self._swap()
         self.model.eval()
         score = self.monitor()
         self.model.train()
         if score > self.best_score:
             self.best_score, self.best_step = score, len(self.objectives)
             self.best = {name: values.detach().clone() for name, values in self.model.state_dict().items()}
+        self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        """Exchanges the parameters with their averages, where there are any."""
+        for p, average in zip(self._parameters(), self.average, strict=False):
+            now = p.clone()
+            p.copy_(average)
+            average.copy_(now)
+
+    @torch.no_grad()
+    def _remember(self) -> None:
+        """Takes the parameters into their averages; the first steps are forgotten sooner."""
+        if self.memory == 0:
+            return
+        now, step = self._parameters(), len(self.objectives)
+        if not self.average:
+            self.average = [p.detach().clone() for p in now]
+        kept = 1 - max(1 / self.memory, 10 / (10 + step))
+        get_ema_multi_avg_fn(kept)(self.average, now, step)
 
     def _set_rates(self) -> float:
         step = len(self.objectives)
@@ -148,9 +177,13 @@ class Stage:
             for optimiser in self.optimisers:
                 optimiser.step()
             self.schedule.record(value)
+            self._remember()
         else:
             self.skipped += 1
         return value, finite
+
+    def _parameters(self) -> list[nn.Parameter]:
+        return [p for group in self._groups() for p in group["params"]]
 
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimiser in self.optimisers for group in optimiser.param_groups]

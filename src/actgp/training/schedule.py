@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 CUT = 0.3
 CUTS = 3
-DECAY = 0.3  # the last part of a stage, in which rates go down to zero
 PROGRESS = 1e-3  # nats for each row of the data: less is none
 
 
@@ -18,6 +17,7 @@ class Schedule:
     Attributes:
         num_steps: Of the stage.
         patience: Steps without progress after which rates are cut.
+        decay: The last part of the stage, in which rates go down to zero.
         best: The best window so far.
         waited: Windows since.
         cuts: How often rates were cut.
@@ -26,6 +26,7 @@ class Schedule:
 
     num_steps: int
     patience: int
+    decay: float = 0.3
     best: float = -float("inf")
     waited: int = 0
     cuts: int = 0
@@ -33,7 +34,7 @@ class Schedule:
 
     def factor(self, step: int) -> float:
         """What rates are multiplied by at a step, counted from zero."""
-        left = (self.num_steps - step) / (DECAY * self.num_steps)
+        left = (self.num_steps - step) / (self.decay * self.num_steps)
         return CUT**self.cuts * min(1.0, left)
 
     @property

@@ -25,6 +25,8 @@ from actgp.training.objectives import (
 from actgp.training.recipe import Recipe
 from actgp.training.schedule import Schedule
 
+DECAY = 1.0  # of stage 2: its steps are noisy, and rates go down from the first on
+MEMORY = 100  # steps that the average of its parameters goes back
 SKIP_SPREAD = 0.3  # of what a layer adds to its skip connection at first, relative to its inputs
 
 
@@ -37,7 +39,8 @@ def network_stage(model: DeepGP, recipe: Recipe, held_out: Batch | None) -> Stag
         return network_objective(model, X, y)
 
     monitor = None if held_out is None else lambda: network_score(model, *held_out)
-    return Stage("network", model, evaluate, [adam], Schedule(recipe.network_steps, recipe.patience), monitor)
+    schedule = Schedule(recipe.network_steps, recipe.patience)
+    return Stage("network", model, evaluate, [adam], schedule, monitor)
 
 
 def posterior_stage(
@@ -61,7 +64,8 @@ def posterior_stage(
         return posterior_objective(model, X, y, num_data, recipe, kl_weight(), generator)
 
     monitor = None if held_out is None else lambda: posterior_score(model, *held_out)
-    return Stage("posterior", model, evaluate, optimisers, Schedule(recipe.num_steps, recipe.patience), monitor)
+    schedule = Schedule(recipe.num_steps, recipe.patience, DECAY)
+    return Stage("posterior", model, evaluate, optimisers, schedule, monitor, MEMORY)
 
 
 @torch.no_grad()

@@ -1,0 +1,66 @@
+"""Which rows a stage is trained on, and which it is judged by.
+
+Rows that have chosen where stage 1 ends favour the network that it ends with, and would call any change of it a change
+for the worse. So stage 2 is judged by others, which had no part in stage 1, and those of stage 1 join its training:
+
+    stage 1   train 80 %   judge 10 %   —
+    stage 2   train 80 % + 10 %         judge 10 %
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from actgp.likelihoods import targets
+from actgp.models import DeepGP
+from actgp.training.data import Batch, Batches, LoaderBatches, TensorBatches
+from actgp.training.recipe import Recipe
+
+FEWEST_TO_SPLIT = 200  # rows, below which too few would be held out to judge by
+MOST_HELD_OUT = 1_000
+
+
+class StageData(NamedTuple):
+    """Minibatches to train on, and rows that are held out."""
+
+    batches: Batches
+    held_out: Batch | None
+
+
+def data_of_stages(
+    model: DeepGP,
+    X: Tensor | DataLoader[Any] | None,
+    y: Tensor | None,
+    recipe: Recipe,
+    device: torch.device,
+    generator: torch.Generator,
+) -> tuple[StageData, StageData]:
+    """Checks the data, and divides them between the two stages."""
+    if isinstance(X, DataLoader):
+        if y is not None:
+            raise ValueError("a DataLoader gives X and y, got y again; leave it out")
+        whole = StageData(LoaderBatches(X, model, device), None)
+        return whole, whole
+    if X is None or y is None:
+        raise ValueError(
+            f"{type(model).__name__} is trained on minibatches of X and y, got none; call fit(model, X, y)"
+        )
+    model.check_inputs(X)
+    y = targets(model.likelihood, y, len(X), model.num_outputs, X.dtype)
+    X, y = X.to(device), y.to(device)
+    held_out = min(int(recipe.validation * len(X)), MOST_HELD_OUT) if len(X) >= FEWEST_TO_SPLIT else 0
+    if held_out == 0:
+        whole = StageData(TensorBatches(X, y, recipe.batch_size, generator), None)
+        return whole, whole
+    stages = int(recipe.network_steps > 0) + int(recipe.num_steps > 0)
+    order = torch.randperm(len(X), generator=generator).to(device)
+    last = len(X) - held_out
+    first = last - held_out if stages == 2 else last  # where there is one stage, one part is enough
+
+    def part(rows: Tensor, judges: Tensor) -> StageData:
+        own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        return StageData(TensorBatches(X[rows], y[rows], recipe.batch_size, own), (X[judges], y[judges]))
+
+    return part(order[:first], order[first : first + held_out]), part(order[:last], order[last:])
