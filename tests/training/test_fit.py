@@ -103,10 +103,10 @@ def test_the_global_generator_is_the_default_source() -> None:
 
 def test_one_layer_gets_the_bound_and_several_the_predictive_objective() -> None:
     one, two = Recipe.suited_to(deep(num_layers=1)), Recipe.suited_to(deep())
-    assert (one.objective, one.kl_weights) == ("elbo", (1.0,))
-    assert two.objective == "predictive"
-    assert len(two.kl_weights) > 1
-    assert Recipe(kl_weight=0.2).kl_weights == (0.2,)
+    assert (one.objective, one.weight(judged=True)) == ("elbo", 1.0)
+    assert (two.objective, two.weight(judged=True)) == ("predictive", 0.3)
+    assert two.weight(judged=False) == 1.0  # nobody would say when to stop
+    assert Recipe(kl_weight=0.2).weight(judged=False) == 0.2
 
 
 def test_a_loader_serves_as_well_as_tensors() -> None:

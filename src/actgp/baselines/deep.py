@@ -5,6 +5,8 @@ ADGP, published   softplus with β = 3, zero mean functions; as a network, then 
 DGP               inducing points, identity means and S = 1e-5 inside, the ELBO by Adam (Salimbeni and Deisenroth, 2017)
 """
 
+from dataclasses import replace
+
 import torch
 from gpytorch.constraints import GreaterThan
 from gpytorch.likelihoods import GaussianLikelihood
@@ -40,7 +42,9 @@ def predictive(model: DeepGP, X: Tensor, samples: int) -> Predictive:
 
 
 class OurDeepGP:
-    """The library's defaults: nothing is set but the size, and the steps that all contestants have.
+    """The library's defaults: nothing is set but the number of layers.
+
+    No stage has more steps than a network, which matters only where these are few, for a first look.
 
     Args:
         settings: Shape and training.
@@ -53,15 +57,9 @@ class OurDeepGP:
 
     def fit(self, X: Float[Tensor, "N D"], y: Float[Tensor, " N"]) -> None:
         g = torch.Generator().manual_seed(self.seed)
-        self.model = deep_gp(X.shape[1], num_layers=self.num_layers, num_inducing=self.settings.units, generator=g)
-        suited = Recipe.suited_to(self.model)
-        recipe = Recipe(
-            network_steps=self.settings.network_steps,
-            num_steps=self.settings.posterior_steps,
-            objective=suited.objective,
-            num_samples=suited.num_samples,
-            patience=self.settings.patience,
-        )
+        self.model = deep_gp(X.shape[1], num_layers=self.num_layers, generator=g)
+        suited, most = Recipe.suited_to(self.model), self.settings.network_steps
+        recipe = replace(suited, network_steps=min(suited.network_steps, most), num_steps=min(suited.num_steps, most))
         fit(self.model, X, y, recipe, generator=g, progress=False)
 
     def predict(self, X: Float[Tensor, "N D"]) -> Predictive:

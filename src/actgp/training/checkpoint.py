@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from actgp import files
 from actgp.models import DeepGP
-from actgp.training.data import Batch, Batches
+from actgp.training.data import Batches
 from actgp.training.loop import Stage
 from actgp.training.recipe import Recipe
 from actgp.training.rows import StageData
@@ -36,7 +36,6 @@ class Run:
         current: Which of them is under way; their number when the run is complete.
         network: The network at the end of stage 1.
         seconds: How long the run took until the last checkpoint.
-        kl_weight: What was chosen for stage 2.
         seeds: Of all that is random in the run.
     """
 
@@ -44,11 +43,10 @@ class Run:
     recipe: Recipe
     data: tuple[StageData, ...]
     generator: torch.Generator
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[Stage, ...]
     current: int = 0
     network: nn.Module | None = None
     seconds: float = 0.0
-    kl_weight: float = 1.0
     seeds: tuple[int, ...] = ()
 
     @property
@@ -57,9 +55,9 @@ class Run:
         return self.data[min(self.current, len(self.data) - 1)].batches
 
     @property
-    def held_out(self) -> Batch | None:
-        """Rows that the stage under way is judged by."""
-        return self.data[min(self.current, len(self.data) - 1)].held_out
+    def kl_weight(self) -> float:
+        """The weight of the KL in stage 2."""
+        return self.recipe.weight(judged=self.data[-1].held_out is not None)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a checkpoint, or leaves the one that is there."""
@@ -68,7 +66,6 @@ class Run:
             "data": self._fingerprint(),
             "current": self.current,
             "seconds": self.seconds,
-            "kl_weight": self.kl_weight,
             "seeds": list(self.seeds),
             "has_network": self.network is not None,
             "stages": [
@@ -96,7 +93,6 @@ class Run:
             self.network = self.model.network()
             self.network.load_state_dict(_under("network", tensors))
         self.current, self.seconds = document["current"], document["seconds"]
-        self.kl_weight = document["kl_weight"]
         for i, (stage, said) in enumerate(zip(self.stages, document["stages"], strict=True)):
             stage.skipped, stage.stopped, stage.best_step = said["skipped"], said["stopped"], said["best_step"]
             _restore_stage(stage, _under(f"stage{i}", tensors))

@@ -81,11 +81,12 @@ def fit(
     data = data_of_stages(model, X, y, recipe, device, orders)
     model.to(device)
     paths = torch.Generator(device).manual_seed(seeds[2])
-    run = Run(model, recipe, data, paths, seeds=seeds)
-    run.stages = (
-        network_stage(model, recipe, data[0].held_out),
-        posterior_stage(model, recipe, data[1].batches.num_data, paths, lambda: run.kl_weight, data[1].held_out),
+    (_, judges), (batches, others) = data
+    stages = (
+        network_stage(model, recipe, judges),
+        posterior_stage(model, recipe, batches.num_data, paths, recipe.weight(judged=others is not None), others),
     )
+    run = Run(model, recipe, data, paths, stages, seeds=seeds)
     return _fit_in_stages(run, weights, checkpoint, callback, progress)
 
 
@@ -150,7 +151,7 @@ def _prepare(run: Run, weights: torch.Generator) -> None:
     if run.current == 1 and run.recipe.num_steps > 0:
         run.model.eval()
         place_points(run.model, run.batches, run.seeds[1])
-        run.kl_weight = warm_start(run.model, run.batches, run.recipe, run.held_out)
+        warm_start(run.model, run.batches, run.recipe, run.kl_weight)
         run.model.train()
 
 

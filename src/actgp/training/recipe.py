@@ -9,7 +9,7 @@ from actgp import checks
 from actgp.models import DeepGP
 
 ObjectiveName = Literal["elbo", "predictive"]
-KL_WEIGHTS = (1.0, 0.3, 0.1, 0.03, 0.01)
+PREDICTIVE_WEIGHT = 0.3  # of the KL, in the predictive objective
 Stopped = Literal["converged", "steps", "stalled", "callback"]
 
 
@@ -22,10 +22,10 @@ class Recipe:
         num_steps: Steps of stage 2, in which the posterior is trained; 0 leaves it out.
         objective: Of stage 2: "elbo", the evidence lower bound; or "predictive", the log density of the mixture over
             sampled paths that predictions are made of, which is no bound, but the score that predictions are judged by.
-        kl_weight: The weight of KL(q ‖ p) in it. Below one, the data count for more than they are. None, for the
-            predictive objective, chooses the one that predicts held-out rows best.
-        validation: The part of the rows that is held out, if data are tensors of at least 200 rows: stages end with the
-            parameters that predicted them best. 0 holds out none.
+        kl_weight: The weight of KL(q ‖ p) in it. Below one, the data count for more than they are. None is 1; or, for
+            the predictive objective, 0.3, if there are held-out rows to say when to stop.
+        validation: The part of the rows that is held out of each stage, if data are tensors of at least 200 rows:
+            stages end with the parameters that predicted them best. 0 holds out none.
         num_samples: S, the paths sampled through the hidden layers in each step.
         network_rate: Adam's learning rate in stage 1.
         learning_rate: Adam's in stage 2, for everything but q(u).
@@ -67,12 +67,11 @@ class Recipe:
             return Recipe(objective="elbo", num_samples=1)
         return Recipe()
 
-    @property
-    def kl_weights(self) -> tuple[float, ...]:
-        """The weights to choose from."""
+    def weight(self, *, judged: bool) -> float:
+        """The weight of the KL, with or without held-out rows to judge by."""
         if self.kl_weight is not None:
-            return (self.kl_weight,)
-        return (1.0,) if self.objective == "elbo" else KL_WEIGHTS
+            return self.kl_weight
+        return PREDICTIVE_WEIGHT if self.objective == "predictive" and judged else 1.0
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ Adam sees well-scaled directions, and ‖m‖² is the norm that the KL will cha
 everything, q(u) by natural gradients.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
@@ -48,7 +46,7 @@ def posterior_stage(
     recipe: Recipe,
     num_data: int,
     generator: torch.Generator,
-    kl_weight: Callable[[], float],
+    kl_weight: float,
     held_out: Batch | None,
 ) -> Stage:
     """q(u) by natural gradients, the rest by Adam."""
@@ -61,7 +59,7 @@ def posterior_stage(
         optimisers.append(torch.optim.Adam(rest, lr=recipe.learning_rate, fused=True))
 
     def evaluate(X: Tensor, y: Tensor) -> Evaluation:
-        return posterior_objective(model, X, y, num_data, recipe, kl_weight(), generator)
+        return posterior_objective(model, X, y, num_data, recipe, kl_weight, generator)
 
     monitor = None if held_out is None else lambda: posterior_score(model, *held_out)
     schedule = Schedule(recipe.num_steps, recipe.patience, DECAY)

@@ -23,13 +23,12 @@ from actgp.likelihoods import fisher_factors
 from actgp.linalg import block_posterior_scale
 from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches
-from actgp.training.objectives import posterior_objective, posterior_score
+from actgp.training.objectives import posterior_objective
 from actgp.training.recipe import Recipe
 
 ROWS_TO_JUDGE_BY = 1_000
 FACTORS = (10.0, 10.0**0.5)  # of the steps in which scales are sought: first long ones, then shorter ones
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e4
-UNJUDGED_KL_WEIGHT = 1.0  # where no rows are held out to choose a weight by
 SEED = 0
 
 Scales = tuple[float, ...]
@@ -37,26 +36,11 @@ Curvature = list[Float64[Tensor, "P M M"]]
 
 
 @torch.no_grad()
-def warm_start(model: DeepGP, batches: Batches, recipe: Recipe, held_out: Batch | None = None) -> float:
-    """Sets S of every layer, kernel variances and noise; the means stay. Returns the weight of the KL.
-
-    Where there are several weights to choose from, the one is taken with which held-out rows are predicted best.
-    """
+def warm_start(model: DeepGP, batches: Batches, recipe: Recipe, kl_weight: float) -> None:
+    """Sets S of every layer, kernel variances and noise; the means stay."""
     _start_noise(model, batches)
     scaled = ScaledModel(model, gauss_newton(model, batches))
-    rows = _some_rows(batches)
-    weights = recipe.kl_weights
-    if held_out is None and len(weights) > 1:
-        weights = (UNJUDGED_KL_WEIGHT,)
-    starts = {}
-    for weight in weights:
-        scales = _best_scales(scaled, weight, rows, batches.num_data, recipe)
-        scaled.apply(scales, weight)
-        score = 0.0 if held_out is None else posterior_score(model, *held_out)
-        starts[weight] = (score, scales)
-    chosen = max(starts, key=lambda weight: starts[weight][0])
-    scaled.apply(starts[chosen][1], chosen)
-    return chosen
+    scaled.apply(_best_scales(scaled, kl_weight, _some_rows(batches), batches.num_data, recipe), kl_weight)
 
 
 def _best_scales(scaled: "ScaledModel", weight: float, rows: Batch, num_data: int, recipe: Recipe) -> Scales:
