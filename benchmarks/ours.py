@@ -14,7 +14,9 @@ from benchmarks.problem import Problem
 def model_of(problem: Problem) -> actgp.DeepGP:
     """The default model, with weights to carry."""
     g = torch.Generator().manual_seed(0)
-    model = actgp.deep_gp(problem.input_dim, problem.num_outputs, num_inducing=problem.num_inducing, generator=g)
+    model = actgp.deep_gp(
+        problem.input_dim, problem.num_outputs, num_inducing=problem.num_inducing, num_points=0, generator=g
+    )
     with torch.no_grad():
         for layer in model.gp_layers:
             layer.q.mean.normal_(generator=g).mul_(0.1)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import actgp
 from actgp.baselines import LastLayerLaplace, Network, OurDeepGP, Settings, ShallowGP, last_layer_laplace
 from actgp.baselines.deep import inducing_inputs
 from actgp.baselines.network import build_network
@@ -56,7 +57,10 @@ def test_our_model_is_the_librarys_default() -> None:
     model = OurDeepGP(SMALL, 0, 2)
     model.fit(X, y)
     assert [layer.prior_mean for layer in model.model.gp_layers] == ["identity", "zero"]
-    assert [layer.features.activation.beta.item() for layer in model.model.gp_layers] == [1.0, 1.0]
+    assert [layer.features.blocks for layer in model.model.gp_layers] == [(64, 64), (64, 64)]
+    alone = OurDeepGP(SMALL, 0, 1, num_points=0)
+    alone.fit(X, y)
+    assert isinstance(alone.model.gp_layers[0].features, actgp.ActivatedFeatures)
 
 
 def test_exact_regression_refuses_too_many_rows() -> None:

@@ -202,7 +202,7 @@ def test_frozen_parameters_stay_frozen_and_mode_is_evaluation(dtype: torch.dtype
 
 
 def test_mixed_precision_comes_back_as_it_was(tmp_path: Path) -> None:
-    model = actgp.deep_gp(2, num_layers=1, num_inducing=4, activation=actgp.Softplus(0.1))
+    model = actgp.deep_gp(2, num_layers=1, num_inducing=4, num_points=0, activation=actgp.Softplus(0.1))
     assert model.layers[0].features.activation.fixed_beta.dtype == torch.float64
     assert_same(model, turned(model, tmp_path / "model"), torch.float32)
     rounded = copy.deepcopy(model).float()
@@ -330,7 +330,7 @@ def subclassed_constraint() -> gpk.Kernel:
 REFUSED: dict[str, tuple[Callable[[], torch.nn.Module], str]] = {
     "activation": (
         lambda: actgp.deep_gp(1, 1, 1, 3, activation=actgp.CustomActivation(lambda t: t.exp()), num_levels=3),
-        "an activation must be one of .*'Softplus'.*, got CustomActivation at layers.0.features.activation, whose code",
+        "an activation must be one of .*'Softplus'.*, got CustomActivation at layers.0.features.activated.activation,",
     ),
     "kernel": (
         lambda: shallow(actgp.CustomKernel(2, lambda t: torch.exp(t - 1))),

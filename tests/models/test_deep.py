@@ -227,13 +227,23 @@ def test_a_prediction_does_not_depend_on_the_inputs_beside_it() -> None:
 
 
 def test_the_papers_model_in_a_call() -> None:
-    model = actgp.deep_gp(4, activation=actgp.Softplus(3.0), prior_mean="zero")
+    model = actgp.deep_gp(4, num_points=0, activation=actgp.Softplus(3.0), prior_mean="zero")
     assert [layer.num_outputs for layer in model.layers] == [4, 4, 1]
     assert all(layer.features.num_inducing == 128 for layer in model.layers)
     assert all(layer.features.num_levels == 20 for layer in model.layers)
     assert all(layer.features.activation.beta.item() == 3.0 for layer in model.layers)
     assert all(isinstance(layer.kernel, actgp.ArcCosine) for layer in model.layers)
     assert all(layer.prior_mean == "zero" for layer in model.layers)
+
+
+def test_half_of_the_inducing_variables_are_points_by_default() -> None:
+    for M, K in ((128, 64), (9, 4)):
+        features = actgp.deep_gp(4, num_inducing=M).layers[0].features
+        assert features.num_inducing == M
+        assert features.blocks == (M - K, K)
+    assert isinstance(actgp.deep_gp(4, num_inducing=1).layers[0].features, actgp.ActivatedFeatures)
+    with pytest.raises(ValueError, match="num_points must be less than num_inducing = 5, got 5; leave some"):
+        actgp.deep_gp(4, num_inducing=5, num_points=5)
 
 
 def test_skip_connections_are_the_default_where_they_fit() -> None:

@@ -20,7 +20,7 @@ def data(dtype: torch.dtype, N: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
 
 def deep(dtype: torch.dtype = torch.float64, num_layers: int = 2, num_inducing: int = 15) -> actgp.DeepGP:
     g = torch.Generator().manual_seed(0)
-    options = {"kernel": "matched", "activation": "softplus", "prior_mean": "identity"}
+    options = {"kernel": "matched", "activation": "softplus", "prior_mean": "identity", "num_points": 0}
     return actgp.deep_gp(2, 1, num_layers, num_inducing, generator=g, **options).to(dtype)  # type: ignore[arg-type]
 
 

@@ -42,22 +42,24 @@ def predictive(model: DeepGP, X: Tensor, samples: int) -> Predictive:
 
 
 class OurDeepGP:
-    """The library's defaults: nothing is set but the number of layers.
+    """The library's defaults: nothing is set but what makes a single layer of activations.
 
     No stage has more steps than a network, which matters only where these are few, for a first look.
 
     Args:
         settings: Shape and training.
         seed: Of everything random.
-        num_layers: How many layers; 1 is the single-layer SVGP with activated features.
+        num_layers: How many layers.
+        num_points: How many of the inducing variables are points; the library's default by default.
     """
 
-    def __init__(self, settings: Settings, seed: int, num_layers: int) -> None:
-        self.settings, self.seed, self.num_layers = settings, seed, num_layers
+    def __init__(self, settings: Settings, seed: int, num_layers: int, num_points: int | None = None) -> None:
+        self.settings, self.seed = settings, seed
+        self.num_layers, self.num_points = num_layers, num_points
 
     def fit(self, X: Float[Tensor, "N D"], y: Float[Tensor, " N"]) -> None:
         g = torch.Generator().manual_seed(self.seed)
-        self.model = deep_gp(X.shape[1], num_layers=self.num_layers, generator=g)
+        self.model = deep_gp(X.shape[1], num_layers=self.num_layers, num_points=self.num_points, generator=g)
         suited, most = Recipe.suited_to(self.model), self.settings.network_steps
         recipe = replace(suited, network_steps=min(suited.network_steps, most), num_steps=min(suited.num_steps, most))
         fit(self.model, X, y, recipe, generator=g, progress=False)
@@ -79,6 +81,7 @@ class PublishedDeepGP:
             X.shape[1],
             num_layers=settings.num_layers,
             num_inducing=settings.units,
+            num_points=0,
             activation=Softplus(3.0),
             prior_mean="zero",
             generator=g,

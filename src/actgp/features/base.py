@@ -15,7 +15,7 @@ from actgp.linalg import inverse_cholesky
 
 
 class Whitening(NamedTuple):
-    """What does not depend on x: R = L⁻¹, L Lᵀ = Kuu, and for activated features directions Ŵ and the spectra.
+    """What does not depend on x: R = L⁻¹, L Lᵀ = Kuu, and for units their directions, spectra and amplitudes.
 
     In float64 where L⁻¹ would magnify the round-off of a Kuf in float32.
     """
@@ -23,6 +23,7 @@ class Whitening(NamedTuple):
     R: Float[Tensor, "M M"]
     directions: Float[Tensor, "M d"] | None = None
     match: SpectralMatch | None = None
+    amplitudes: Float[Tensor, " K"] | None = None  # v r_z of inducing points
 
 
 class InducingFeatures(nn.Module, ABC):

@@ -24,7 +24,8 @@ from torch import Tensor
 from actgp import checks
 from actgp.features.activated import ActivatedFeatures
 from actgp.features.base import InducingFeatures, Whitening
-from actgp.features.points import InducingPoints
+from actgp.features.points import InducingPoints, is_zonal
+from actgp.features.units import Shapes, units
 from actgp.features.whitening import LARGEST_MAGNIFICATION, magnifies
 from actgp.linalg import inverse_cholesky
 
@@ -82,14 +83,23 @@ class DecoupledFeatures(InducingFeatures):
         # L⁻¹ = [[R_u, 0], [−R_s A R_u, R_s]]
         above = torch.nn.functional.pad(own.R, (0, len(R)))
         whole = torch.cat([above, torch.cat([-R @ A @ own.R, R], dim=1)])
+        directions, amplitudes = own.directions, None
+        if directions is not None and is_zonal(kernel):
+            places, _, amplitudes = self.points.units(kernel)
+            directions = torch.cat([directions, places])
         magnified = torch.linalg.vector_norm(R.detach()) * Kvv.detach().diagonal().mean().sqrt()
         exact = magnifies(own.R.detach()) or magnified.item() > LARGEST_MAGNIFICATION
-        return Whitening(whole if exact else whole.to(dtype), own.directions, own.match)
+        return Whitening(whole if exact else whole.to(dtype), directions, own.match, amplitudes)
 
     def through(
         self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
     ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
         own, others = B.split(self.blocks, dim=1)
+        if whitening.amplitudes is not None and whitening.directions is not None and whitening.match is not None:
+            scaled = torch.cat([own, others * whitening.amplitudes.to(B)], dim=1)
+            sigma = Shapes(whitening.match.sigma(X.dtype, X.device), len(own.T), kernel)
+            directions, variance = whitening.directions.to(X), kernel.variance.to(X)
+            return units(X, kernel.lengthscale.to(X), directions, variance, scaled, sigma)
         A, prior = self.activated.through(kernel, X, own.contiguous(), whitening)
         return A + self.points.cross(kernel, X).T @ others.T, prior
 

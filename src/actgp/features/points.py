@@ -1,11 +1,23 @@
 """Classic inducing points, u_m = f(z_m)."""
 
+from typing import TypeGuard
+
+import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.features.base import InducingFeatures
+from actgp.features.base import InducingFeatures, Whitening
+from actgp.features.units import Shapes, units
+from actgp.kernels import ZonalKernel
+
+
+def is_zonal(kernel: Kernel) -> TypeGuard[ZonalKernel]:
+    """Whether a kernel is that of units: zonal, in all inputs, with fixed energies."""
+    if not isinstance(kernel, ZonalKernel) or kernel.active_dims is not None or kernel.batch_shape:
+        return False
+    return kernel.stamp is not None
 
 
 class InducingPoints(InducingFeatures):
@@ -31,12 +43,31 @@ class InducingPoints(InducingFeatures):
         return self.locations.shape[1]
 
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
-        Kuu: Tensor = kernel(self.locations.double()).to_dense()
+        Z = self.locations.double()
+        Kuu: Tensor = kernel.forward(Z, Z) if is_zonal(kernel) else kernel(Z).to_dense()
         return Kuu
 
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         Kuf: Tensor = kernel(self.locations.to(X), X).to_dense()
         return Kuf
+
+    def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
+        plain = super().whitening(kernel, dtype)
+        return Whitening(plain.R, *self.units(kernel)) if is_zonal(kernel) else plain
+
+    def units(self, kernel: ZonalKernel) -> tuple[Float64[Tensor, "M d"], None, Float64[Tensor, " M"]]:
+        """k(z, x) = (v r_z) r s(ẑ · x̂): directions ẑ, no spectra, amplitudes v r_z."""
+        radius, directions = kernel.polar(self.locations.double())
+        return directions, None, kernel.variance.double() * radius
+
+    def through(
+        self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
+    ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
+        if whitening.directions is None or whitening.amplitudes is None:
+            return super().through(kernel, X, B, whitening)
+        scaled = B * whitening.amplitudes.to(B)
+        directions, variance = whitening.directions.to(X), kernel.variance.to(X)
+        return units(X, kernel.lengthscale.to(X), directions, variance, scaled, Shapes(None, 0, kernel))
 
     def complaints(self, kernel: Kernel) -> list[str]:
         return []

@@ -10,6 +10,7 @@ and backwards, with a bar for the gradient of a result with respect to what it s
     x̃̄ = x̂̄ / r + x̂ (r̄ − ⟨x̂, x̂̄⟩ / r),   x̄ = x̃̄ / ℓ,   ℓ̄ = −Σ x̃̄ ∘ x̃ / ℓ,   v̄ = Σ k̄ r²
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,8 +19,45 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vecdot
 
+from actgp.kernels import ZonalKernel
 from actgp.linalg import differentiated
 from actgp.sphere import Polynomial, evaluated, lift, project
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Columns of units whose activation is a polynomial σ̃, then columns whose activation is the shape s of a kernel.
+
+    Attributes:
+        sigma: σ̃, or None where there are no such columns.
+        width: How many columns it has.
+        kernel: The kernel of the others, whose energies are fixed.
+    """
+
+    sigma: Polynomial | None
+    width: int
+    kernel: ZonalKernel
+
+    def __call__(self, t: Float[Tensor, "N M"]) -> Float[Tensor, "N M"]:
+        return self.with_slope(t)[0]
+
+    def with_slope(self, t: Float[Tensor, "N M"]) -> tuple[Float[Tensor, "N M"], Float[Tensor, "N M"]]:
+        """Values and slopes, without gradients."""
+        others = self.kernel.shape_and_slope(t[:, self.width :])
+        if self.sigma is None:
+            return others
+        own = self.sigma.with_slope(t[:, : self.width])
+        value, slope = (torch.cat(pair, dim=1) for pair in zip(own, others, strict=True))
+        return value, slope
+
+    def evaluated(self, t: Float[Tensor, "N M"]) -> Float[Tensor, "N M"]:
+        """Values, with derivatives of every order."""
+        inside = t[:, self.width :]
+        others = self.kernel.shape(inside + (inside.detach().clamp(-1.0, 1.0) - inside.detach()))
+        if self.sigma is None:
+            return others
+        return torch.cat([evaluated(self.sigma, t[:, : self.width]), others], dim=1)
+
 
 ROWS = 512  # at a time, where no gradient is wanted: the units stay in the cache
 
@@ -30,7 +68,7 @@ def units(
     directions: Float[Tensor, "M d"],
     variance: Float[Tensor, ""],
     B: Float[Tensor, "K M"],
-    sigma: Polynomial,
+    sigma: Polynomial | Shapes,
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
     """Kfu Bᵀ and k(x, x)."""
     if torch.is_grad_enabled():
@@ -47,7 +85,7 @@ class Units(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, X: Tensor, lengthscale: Tensor, directions: Tensor, variance: Tensor, B: Tensor, sigma: Polynomial
+        ctx: Any, X: Tensor, lengthscale: Tensor, directions: Tensor, variance: Tensor, B: Tensor, sigma: Any
     ) -> tuple[Tensor, Tensor]:
         radius, x = project(lift(X / lengthscale))
         value, slope = sigma.with_slope(x @ directions.T)
@@ -75,9 +113,10 @@ class Units(torch.autograd.Function):
 
 
 def _plainly(
-    X: Tensor, lengthscale: Tensor, directions: Tensor, variance: Tensor, B: Tensor, sigma: Polynomial
+    X: Tensor, lengthscale: Tensor, directions: Tensor, variance: Tensor, B: Tensor, sigma: Polynomial | Shapes
 ) -> tuple[Tensor, Tensor]:
     """The same in operations that can be differentiated any number of times."""
     radius, x = project(lift(X / lengthscale))
-    Kfu = radius.unsqueeze(-1) * evaluated(sigma, x @ directions.T)
+    t = x @ directions.T
+    Kfu = radius.unsqueeze(-1) * (sigma.evaluated(t) if isinstance(sigma, Shapes) else evaluated(sigma, t))
     return Kfu @ B.T, variance * radius.square()

@@ -52,6 +52,13 @@ class ArcCosine(ZonalKernel):
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return _shape(t, self.order)
 
+    def shape_and_slope(self, t: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+        if self.order != 1:
+            return super().shape_and_slope(t)
+        t = t.clamp(-1.0, 1.0)
+        slope = torch.arccos(t).div_(-pi).add_(1.0)  # s_0 = 1 − θ/π
+        return torch.addcmul(_sine(t).div_(pi), slope, t), slope  # s_1 = sin θ / π + s_0 cos θ
+
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
         return torch.tensor(_energies(self.order, dimension, num_levels), dtype=torch.float64)
 

@@ -58,6 +58,14 @@ class ZonalKernel(Kernel):
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
         """k_n = λ_n N_n of the shape function, for n < Ñ, on the sphere of any dimension."""
 
+    def shape_and_slope(self, t: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+        """s(t) and s'(t), without gradients; t may be outside [−1, 1] by round-off."""
+        with torch.enable_grad():
+            inside = t.detach().clamp(-1.0, 1.0).requires_grad_()
+            value = self.shape(inside)
+            (slope,) = torch.autograd.grad(value.sum(), inside)
+        return value.detach(), slope
+
     @property
     def stamp(self) -> Hashable | None:
         """Equal for equal energies, where these do not depend on parameters; None where they may."""

@@ -34,8 +34,25 @@ class ActivatedUnits(nn.Module):
         return radius.unsqueeze(-1) * self.sigma[t.dtype](t)
 
 
+class ZonalUnits(nn.Module):
+    """x ↦ v r r_z s(x̂ · ẑ): with inducing points the shape of a zonal kernel is the activation."""
+
+    def __init__(self, features: InducingPoints, kernel: ZonalKernel) -> None:
+        super().__init__()
+        self.scales = nn.Parameter(kernel.lengthscale.detach().clone())  # [1, D]
+        radius, direction = kernel.polar(features.locations.detach())
+        self.weights = nn.Parameter(direction.clone())  # [K, d]
+        self.amplitudes = nn.Parameter((kernel.variance * radius).detach().clone())  # [K]
+        self.kernel = copy.deepcopy(kernel)
+
+    def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N K"]:
+        radius, direction = project(lift(X / self.scales))
+        t = (direction @ self.weights.T).clamp(-1.0, 1.0)  # [N, K]
+        return radius.unsqueeze(-1) * self.amplitudes * self.kernel.shape(t)
+
+
 class KernelUnits(nn.Module):
-    """x ↦ k(x, Z): with inducing points the kernel is the activation."""
+    """x ↦ k(x, Z): with inducing points any other kernel is the activation."""
 
     def __init__(self, features: InducingPoints, kernel: Kernel) -> None:
         super().__init__()
@@ -44,6 +61,17 @@ class KernelUnits(nn.Module):
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         return self.kernel.forward(X, self.locations)
+
+
+class UnitsBeside(nn.Module):
+    """Units of two kinds, one beside the other."""
+
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = first, second
+
+    def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
+        return torch.cat([self.first(X), self.second(X)], dim=-1)
 
 
 class FeatureUnits(nn.Module):
@@ -62,19 +90,24 @@ class NetworkLayer(nn.Module):
 
     def __init__(self, layer: GPLayer) -> None:
         super().__init__()
-        features = layer.features
-        if isinstance(features, ActivatedFeatures) and isinstance(layer.kernel, ZonalKernel):
-            self.units: nn.Module = ActivatedUnits(features, layer.kernel)
-        elif isinstance(features, InducingPoints):
-            self.units = KernelUnits(features, layer.kernel)
-        else:
-            self.units = FeatureUnits(features, layer.kernel)
+        self.units = units_of(layer.features, layer.kernel)
         self.output_weights = nn.Parameter(layer.output_weights().detach().to(layer.q.mean.dtype))  # [M, P]
         self.skip = layer.prior_mean == "identity"
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
         output = self.units(X) @ self.output_weights
         return X + output if self.skip else output
+
+
+def units_of(features: InducingFeatures, kernel: Kernel) -> nn.Module:
+    """The hidden units that features are."""
+    if isinstance(features, DecoupledFeatures):
+        return UnitsBeside(units_of(features.activated, kernel), units_of(features.points, kernel))
+    if isinstance(features, ActivatedFeatures) and isinstance(kernel, ZonalKernel):
+        return ActivatedUnits(features, kernel)
+    if isinstance(features, InducingPoints):
+        return ZonalUnits(features, kernel) if isinstance(kernel, ZonalKernel) else KernelUnits(features, kernel)
+    return FeatureUnits(features, kernel)
 
 
 def mean_of(layer: GPLayer, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:

@@ -1,4 +1,4 @@
-"""The paper's deep model in one call."""
+"""A deep model in one call."""
 
 import copy
 from itertools import pairwise
@@ -29,26 +29,26 @@ def deep_gp(
     activation: str | Activation | None = None,
     kernel: KernelName = "arccosine",
     num_levels: int = 20,
-    num_points: int = 0,
+    num_points: int | None = None,
     prior_mean: PriorMean | None = None,
     likelihood: Likelihood | None = None,
     generator: torch.Generator | None = None,
 ) -> DeepGP:
-    """A deep GP with activated features in every layer.
+    """A deep GP with activated features in every layer, and inducing points for what these leave unexplained.
 
     Args:
         input_dim: D, the number of inputs.
         num_outputs: P, the number of outputs; for a softmax likelihood, the number of classes.
         num_layers: How many GP layers.
         num_inducing: M, the number of inducing variables, or hidden units, of each layer.
+        num_points: K, how many of them are inducing points for what the others, activations, leave unexplained
+            (`DecoupledFeatures`); `fit` places them. Half of them by default; 0 as in the paper.
         hidden_dim: The width between layers; D as in the paper by default.
         activation: An activation or its name; softplus by default, whose sharpness of 1 leaves less of the prior
             unexplained than the paper's, `Softplus(3.0)`.
         kernel: "arccosine" as in the paper, or "matched", whose spectrum is the activation's, so that the features
             explain more of it.
         num_levels: Ñ, the levels of the activation that are kept.
-        num_points: K, inducing points of each layer for what its activations leave unexplained (`DecoupledFeatures`);
-            `fit` places them.
         prior_mean: Of the hidden layers: "zero" as in the paper, or "identity", a skip connection, for hidden_dim = D;
             by default "identity" where that is possible.
         likelihood: A gpytorch likelihood; Gaussian by default, with a noise variance above 1e-6.
@@ -57,12 +57,15 @@ def deep_gp(
     Example:
         >>> import actgp
         >>> model = actgp.deep_gp(input_dim=8, num_outputs=1)
-        >>> as_published = actgp.deep_gp(8, activation=actgp.Softplus(3.0), prior_mean="zero")
+        >>> as_published = actgp.deep_gp(8, num_points=0, activation=actgp.Softplus(3.0), prior_mean="zero")
     """
     D = checks.integer(input_dim, "input_dim", minimum=1)
     P = checks.integer(num_outputs, "num_outputs", minimum=1)
     L = checks.integer(num_layers, "num_layers", minimum=1)
-    K = checks.integer(num_points, "num_points", minimum=0)
+    M = checks.integer(num_inducing, "num_inducing", minimum=1)
+    K = M // 2 if num_points is None else checks.integer(num_points, "num_points", minimum=0)
+    if K >= M:
+        raise ValueError(f"num_points must be less than num_inducing = {M}, got {K}; leave some to activations")
     H = D if hidden_dim is None else checks.integer(hidden_dim, "hidden_dim", minimum=1)
     checks.choice(kernel, "kernel", ("arccosine", "matched"))
     likelihood = GaussianLikelihood(noise_constraint=GreaterThan(1e-6)) if likelihood is None else likelihood
@@ -77,7 +80,7 @@ def deep_gp(
     layers = []
     for i, (inputs, outputs) in enumerate(pairwise(widths)):
         own = copy.deepcopy(chosen)  # a learnable sharpness is each layer's own
-        activated = ActivatedFeatures(inputs, num_inducing, own, num_levels, generator=generator)
+        activated = ActivatedFeatures(inputs, M - K, own, num_levels, generator=generator)
         features: InducingFeatures = activated
         if K > 0:
             points = InducingPoints(torch.randn(K, inputs, generator=generator))

@@ -34,17 +34,17 @@ class Recipe:
         patience: Steps without progress after which all rates are cut; after three cuts the stage ends.
     """
 
-    network_steps: int = 2_000
-    num_steps: int = 1_000
+    network_steps: int = 5_000
+    num_steps: int = 4_000
     objective: ObjectiveName = "predictive"
     kl_weight: float | None = None
     validation: float = 0.1
-    num_samples: int = 2
+    num_samples: int = 4
     network_rate: float = 0.01
-    learning_rate: float = 0.003
+    learning_rate: float = 0.01
     natural_rate: float = 0.1
     batch_size: int = 128
-    patience: int = 300
+    patience: int = 1_000
 
     def __post_init__(self) -> None:
         for name, minimum in (("network_steps", 0), ("num_steps", 0), ("num_samples", 1), ("batch_size", 1)):

@@ -33,7 +33,7 @@ CONTESTANTS: dict[str, Build] = {
     "Laplace": LastLayerLaplace,
     "Deep ensemble": DeepEnsemble,
     "SGPR": lambda settings, seed: ShallowGP(settings, seed, sparse=True),
-    "Activated SVGP": lambda settings, seed: OurDeepGP(settings, seed, num_layers=1),
+    "Activated SVGP": lambda settings, seed: OurDeepGP(settings, seed, num_layers=1, num_points=0),
     EXACT: lambda settings, seed: ShallowGP(settings, seed, sparse=False),
 }
 
