@@ -33,7 +33,7 @@ def operations(run: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("kernel", ["arccosine", "matched"])
-@pytest.mark.parametrize(("num_points", "most"), [(0, 530), (64, 1300)])
+@pytest.mark.parametrize(("num_points", "most"), [(0, 530), (64, 1320)])
 def test_a_step_takes_no_more_operations_than_it_did(kernel: str, num_points: int, most: int) -> None:
     g = torch.Generator().manual_seed(0)
     model = actgp.deep_gp(8, num_layers=3, num_inducing=128, num_points=num_points, kernel=kernel, generator=g)
@@ -46,10 +46,11 @@ def test_a_step_takes_no_more_operations_than_it_did(kernel: str, num_points: in
         network_objective(model, X, y).loss.backward()
 
     assert operations(step) <= most
-    assert operations(network_step) <= 380
+    assert operations(network_step) <= 390
 
 
-def test_a_prediction_takes_few_operations_for_each_block_of_rows() -> None:
-    model = actgp.deep_gp(8, num_layers=3, num_inducing=128)
+@pytest.mark.parametrize(("num_points", "most"), [(0, 45), (64, 90)])
+def test_a_prediction_takes_few_operations_for_each_block_of_rows(num_points: int, most: int) -> None:
+    model = actgp.deep_gp(8, num_points=num_points)
     few, many = (operations(lambda n=n: model.predict(torch.zeros(n, 8), 10)) for n in (500, 5_000))
-    assert (many - few) / 45_000 * 512 < 45
+    assert (many - few) / 45_000 * 512 < most

@@ -98,6 +98,7 @@ def compare(study: Study) -> Iterator[Score]:
             2,
             num_layers=depth,
             num_inducing=study.num_inducing,
+            num_points=0,  # units alone, as in the paper: in the plane they explain the prior
             kernel="matched",
             likelihood=BernoulliLikelihood(),
             generator=generator,
