@@ -1,10 +1,13 @@
 """All contestants answer the same protocol, learn something, and give the same numbers for the same seed."""
 
+from typing import Any
+
 import pytest
 import torch
 
 import actgp
 from actgp.baselines import LastLayerLaplace, Network, OurDeepGP, Settings, ShallowGP, last_layer_laplace
+from actgp.baselines import network as network_module
 from actgp.baselines.deep import inducing_inputs
 from actgp.baselines.network import build_network
 from actgp.experiments.uci import CONTESTANTS
@@ -82,3 +85,25 @@ def test_inducing_inputs_are_apart_also_where_rows_repeat() -> None:
     assert Z.shape == (20, 2)
     assert torch.pdist(Z).min() > 0
     assert torch.allclose(inducing_inputs(X[:10], 20, 0), X[:10], atol=0.02)  # no more of them than rows
+
+
+def test_a_network_that_has_learnt_nothing_starts_anew_at_a_lower_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = data()
+    rates = []
+    once = network_module._train_once
+
+    def train(network: torch.nn.Module, *others: Any) -> None:
+        rates.append(others[-1])
+        if len(rates) == 1:  # lost
+            torch.nn.init.zeros_(list(network.parameters())[-2])
+        else:
+            once(network, *others)
+
+    monkeypatch.setattr(network_module, "_train_once", train)
+    model = Network(SMALL, 0, "training")
+    model.fit(X, y)
+    assert rates == [pytest.approx(SMALL.rate), pytest.approx(0.3 * SMALL.rate)]
+    assert model.network[-1].weight.any()
+    rates.clear()
+    Network(SMALL, 0, "training").fit(X, torch.randn(len(X), generator=torch.Generator().manual_seed(9)))
+    assert len(rates) == 3  # nothing to learn, but it was tried

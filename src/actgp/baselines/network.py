@@ -4,6 +4,7 @@ NN:     variance = training error (the paper's baseline)
 NN+TS:  variance = error on held-out rows (temperature scaling, Guo et al., 2017, for a Gaussian likelihood)
 """
 
+import copy
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Literal
@@ -22,6 +23,8 @@ from actgp.training.schedule import Schedule
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # of outputs and targets, for each row
 SMALLEST_VARIANCE = 1e-6
+ATTEMPTS, LOWER = 3, 0.3  # of training a network, and what each rate is multiplied by to give the next
+CONSTANT = 0.95  # of the variance of held-out targets: who leaves more has learnt nothing
 
 
 def build_network(input_dim: int, settings: Settings, outputs: int = 1, dropout: float = 0.0) -> nn.Sequential:
@@ -44,9 +47,33 @@ def hold_out(num_rows: int, settings: Settings, seed: int) -> tuple[Tensor, Tens
 def train_network(
     network: nn.Module, X: Tensor, y: Tensor, rows: tuple[Tensor, Tensor], loss: Loss, settings: Settings, seed: int
 ) -> None:
-    """Adam on minibatches; ends with the parameters that predicted the held-out rows best."""
+    """Adam on minibatches; ends with the parameters that predicted the held-out rows best.
+
+    At some rates some networks lose their way in the first steps, and predict a constant ever after. Then they start
+    anew at a lower rate, as anyone would let them who looks.
+    """
+    start = copy.deepcopy(network.state_dict())
+    for attempt in range(ATTEMPTS):
+        network.load_state_dict(start)
+        _train_once(network, X, y, rows, loss, settings, seed, settings.rate * LOWER**attempt)
+        with torch.no_grad():
+            left = squared_error(network(X[rows[1]]), y[rows[1]]).mean()
+        if left < CONSTANT * y[rows[1]].var(correction=0):
+            return
+
+
+def _train_once(
+    network: nn.Module,
+    X: Tensor,
+    y: Tensor,
+    rows: tuple[Tensor, Tensor],
+    loss: Loss,
+    settings: Settings,
+    seed: int,
+    rate: float,
+) -> None:
     train, held = rows
-    adam = torch.optim.Adam(network.parameters(), lr=settings.rate, fused=True)
+    adam = torch.optim.Adam(network.parameters(), lr=rate, fused=True)
 
     def evaluate(X: Tensor, y: Tensor) -> Evaluation:
         value = loss(network(X), y).mean()
