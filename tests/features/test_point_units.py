@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from gpytorch.likelihoods import GaussianLikelihood
 
 import actgp
 from actgp.features.units import Shapes, Units, units
@@ -81,3 +82,15 @@ def test_second_derivatives() -> None:
     assert torch.autograd.gradgradcheck(lambda *a: Units.apply(*a, shapes), inputs)
     with torch.no_grad():
         torch.testing.assert_close(units(*inputs, shapes), Units.apply(*inputs, shapes))
+
+
+def test_a_kernel_of_some_columns_makes_the_network_that_is_its_mean() -> None:
+    points = actgp.InducingPoints(torch.randn(5, 3, generator=generator(), dtype=torch.float64))
+    layer = actgp.GPLayer(actgp.ArcCosine(2, active_dims=(0, 2)), points).double()
+    with torch.no_grad():
+        layer.q.mean.normal_(generator=generator(1))
+    model = actgp.DeepGP([layer], GaussianLikelihood())
+    X = torch.randn(4, 3, generator=generator(2), dtype=torch.float64)
+    torch.testing.assert_close(model.network()(X), model.mean(X))
+    moved = X + torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
+    torch.testing.assert_close(model.network()(moved), model.mean(X))

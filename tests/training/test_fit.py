@@ -277,7 +277,7 @@ def test_wrong_calls_are_refused_before_anything_changes() -> None:
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"patience": 0}, "patience must be at least 1, got 0"),
         ({"objective": "map"}, "objective must be one of .*, got 'map'"),
-        ({"validation": 1.0}, "validation must be at least 0 and less than 1, got 1.0; pass e.g. 0.1"),
+        ({"validation": 0.5}, "validation must be at least 0 and less than 0.5, got 0.5; pass e.g. 0.1"),
         ({"kl_weight": 0.0}, "kl_weight must be positive and finite, got 0.0"),
         ({"network_rate": float("nan")}, "network_rate must be positive and finite, got nan"),
         ({"learning_rate": -1.0}, "learning_rate must be positive and finite, got -1.0"),

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, InducingPoints
+from actgp.features.points import is_zonal
 from actgp.kernels import ZonalKernel
 from actgp.layers.gp_layer import GPLayer
 from actgp.sphere import lift, polynomial, project
@@ -60,7 +61,8 @@ class KernelUnits(nn.Module):
         self.kernel = copy.deepcopy(kernel)
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
-        return self.kernel.forward(X, self.locations)
+        dims = self.kernel.active_dims  # the columns that it uses; None for all
+        return self.kernel.forward(*(Y if dims is None else Y[:, dims] for Y in (X, self.locations)))
 
 
 class UnitsBeside(nn.Module):
@@ -106,7 +108,7 @@ def units_of(features: InducingFeatures, kernel: Kernel) -> nn.Module:
     if isinstance(features, ActivatedFeatures) and isinstance(kernel, ZonalKernel):
         return ActivatedUnits(features, kernel)
     if isinstance(features, InducingPoints):
-        return ZonalUnits(features, kernel) if isinstance(kernel, ZonalKernel) else KernelUnits(features, kernel)
+        return ZonalUnits(features, kernel) if is_zonal(kernel) else KernelUnits(features, kernel)
     return FeatureUnits(features, kernel)
 
 
