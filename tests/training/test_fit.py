@@ -1,5 +1,7 @@
 """Training in two stages: what it learns, what it leaves alone, and what it refuses."""
 
+from itertools import count
+
 import pytest
 import torch
 from gpytorch.likelihoods import GaussianLikelihood
@@ -152,6 +154,18 @@ def test_a_stage_ends_with_what_predicted_held_out_rows_best(monkeypatch: pytest
     assert outcomes[0.0][0] < 0.5  # learnt by heart, in part
     assert outcomes[0.25][0] > outcomes[0.0][0] + 0.2
     assert outcomes[0.25][1] < outcomes[0.0][1] == 400
+
+
+def test_only_stage_1_ends_early_where_held_out_rows_see_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actgp.training.rows.FEWEST_TO_SPLIT", 10)
+    for score in ("network_score", "posterior_score"):  # ever worse
+        falling = count(start=0, step=-1)
+        monkeypatch.setattr(f"actgp.training.stages.{score}", lambda *_, falling=falling: float(next(falling)))
+    X = torch.randn(40, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    recipe = Recipe(network_steps=300, num_steps=75, patience=20)
+    result = actgp.fit(deep(), X, X[:, 0], recipe, progress=False)
+    assert len(result.network_objectives) == 50  # the first judgement after two patiences
+    assert len(result.objectives) == 75
 
 
 def test_what_is_frozen_stays() -> None:

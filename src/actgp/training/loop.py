@@ -16,7 +16,6 @@ from actgp.training.schedule import Schedule
 
 PATIENCE_FOR_NONFINITE = 20
 JUDGE_EVERY = 25  # steps between judgements by held-out rows
-HOPE = 2  # patiences without a better judgement after which a stage ends
 WARM_UP = 50  # steps in which rates rise, while Adam has no estimate of its moments yet
 
 
@@ -54,6 +53,7 @@ class Stage:
         monitor: How well held-out rows are predicted, the higher the better; None where there are none.
         memory: Of the running average of parameters, in steps, which the stage is judged by and ends with: the noise of
             minibatches and paths averages out. 0 for the parameters themselves.
+        hope: Patiences without a better judgement after which the stage ends early; None if it never does.
         objectives: The objective at each step so far.
         skipped: Steps that were skipped because something in them was not finite.
         stopped: Why the stage ended; None while it goes on.
@@ -70,6 +70,7 @@ class Stage:
     schedule: Schedule
     monitor: Callable[[], float] | None = None
     memory: int = 0
+    hope: int | None = 2
     objectives: list[float] = field(default_factory=list)
     skipped: int = 0
     stopped: Stopped | None = None
@@ -112,7 +113,7 @@ class Stage:
         step, hopeless = len(self.objectives), False
         if self.monitor is not None and (step % JUDGE_EVERY == 0 or step == self.schedule.num_steps):
             self._judge()
-            hopeless = step - self.best_step > HOPE * self.schedule.patience
+            hopeless = self.hope is not None and step - self.best_step > self.hope * self.schedule.patience
         if asked:
             self.stopped = "callback"
         elif self.schedule.converged or hopeless:

@@ -49,7 +49,10 @@ def posterior_stage(
     kl_weight: float,
     held_out: Batch | None,
 ) -> Stage:
-    """q(u) by natural gradients, the rest by Adam."""
+    """q(u) by natural gradients, the rest by Adam.
+
+    It does not end early: its first steps, at the highest rates, may lose more than they win back before rates fall.
+    """
     free = [layer.q for layer in model.gp_layers if all(p.requires_grad for p in layer.q.parameters())]
     natural = {id(p) for q in free for p in q.parameters()}
     optimisers: list[torch.optim.Optimizer] = []
@@ -63,7 +66,7 @@ def posterior_stage(
 
     monitor = None if held_out is None else lambda: posterior_score(model, *held_out)
     schedule = Schedule(recipe.num_steps, recipe.patience, DECAY)
-    return Stage("posterior", model, evaluate, optimisers, schedule, monitor, MEMORY)
+    return Stage("posterior", model, evaluate, optimisers, schedule, monitor, MEMORY, hope=None)
 
 
 @torch.no_grad()
