@@ -57,11 +57,11 @@ def test_the_network_has_the_shape_of_the_deep_gp() -> None:
 
 def test_our_model_is_the_librarys_default() -> None:
     X, y = data()
-    model = OurDeepGP(SMALL, 0, 2)
+    model = OurDeepGP(SMALL, 0)
     model.fit(X, y)
     assert [layer.prior_mean for layer in model.model.gp_layers] == ["identity", "zero"]
     assert [layer.features.blocks for layer in model.model.gp_layers] == [(64, 64), (64, 64)]
-    alone = OurDeepGP(SMALL, 0, 1, num_points=0)
+    alone = OurDeepGP(SMALL, 0, {"num_layers": 1, "num_points": 0})
     alone.fit(X, y)
     assert isinstance(alone.model.gp_layers[0].features, actgp.ActivatedFeatures)
 

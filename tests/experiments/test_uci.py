@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from actgp.baselines import Settings
+from actgp.baselines import OurDeepGP, Settings
 from actgp.cli import app
 from actgp.datasets import DatasetUnavailable, Regression
-from actgp.experiments.uci import Cell, Store, grid_cells, missing, run_cell, run_grid
+from actgp.experiments.uci import ABLATIONS, Cell, Store, grid_cells, missing, run_cell, run_grid
 from actgp.experiments.uci import cells as cells_module
 from actgp.experiments.uci import grid as grid_module
 from actgp.experiments.uci.cells import standardised
@@ -68,6 +68,17 @@ def test_results_are_stored_as_they_come_and_a_rerun_does_what_is_missing(tmp_pa
     list(run_grid(left, store, TINY, num_jobs=1))
     assert missing(wanted, store, TINY) == []
     assert len(store.path.read_text().splitlines()) == 4
+
+
+def test_ablations_leave_one_thing_out_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = {name: build(TINY, 0) for name, build in ABLATIONS.items()}
+    ours, *others = built.values()
+    assert (ours.shape, ours.training) == ({"num_layers": 2}, {})
+    for other in others:
+        assert len(other.shape.keys() - ours.shape.keys()) + len(other.training) == 1
+    monkeypatch.setitem(ABLATIONS, "shorter", lambda settings, seed: OurDeepGP(settings, seed, {"num_inducing": 4}))
+    (cell,) = grid_cells(["energy"], ["shorter"], 1, TINY)
+    assert run_cell(cell, TINY)["model"] == "shorter"
 
 
 def test_a_line_that_was_cut_off_is_done_again_and_hurts_no_other(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ ADGP, published   softplus with β = 3, zero mean functions; as a network, then 
 DGP               inducing points, identity means and S = 1e-5 inside, the ELBO by Adam (Salimbeni and Deisenroth, 2017)
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 from gpytorch.constraints import GreaterThan
@@ -42,25 +44,32 @@ def predictive(model: DeepGP, X: Tensor, samples: int) -> Predictive:
 
 
 class OurDeepGP:
-    """The library's defaults: nothing is set but what makes a single layer of activations.
+    """The library's defaults, but for what is said to differ.
 
     No stage has more steps than a network, which matters only where these are few, for a first look.
 
     Args:
-        settings: Shape and training.
+        settings: How many layers, steps and paths.
         seed: Of everything random.
-        num_layers: How many layers.
-        num_points: How many of the inducing variables are points; the library's default by default.
+        model: What differs from the defaults of `deep_gp`.
+        recipe: What differs from those of `Recipe`.
     """
 
-    def __init__(self, settings: Settings, seed: int, num_layers: int, num_points: int | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        seed: int,
+        model: Mapping[str, Any] | None = None,
+        recipe: Mapping[str, Any] | None = None,
+    ) -> None:
         self.settings, self.seed = settings, seed
-        self.num_layers, self.num_points = num_layers, num_points
+        self.shape = {"num_layers": settings.num_layers, **(model or {})}
+        self.training = dict(recipe or {})
 
     def fit(self, X: Float[Tensor, "N D"], y: Float[Tensor, " N"]) -> None:
         g = torch.Generator().manual_seed(self.seed)
-        self.model = deep_gp(X.shape[1], num_layers=self.num_layers, num_points=self.num_points, generator=g)
-        suited, most = Recipe.suited_to(self.model), self.settings.network_steps
+        self.model = deep_gp(X.shape[1], generator=g, **self.shape)
+        suited, most = replace(Recipe.suited_to(self.model), **self.training), self.settings.network_steps
         recipe = replace(suited, network_steps=min(suited.network_steps, most), num_steps=min(suited.num_steps, most))
         fit(self.model, X, y, recipe, generator=g, progress=False)
 

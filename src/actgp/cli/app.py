@@ -103,11 +103,12 @@ def report(
     html: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     markdown: Annotated[Path | None, typer.Option(help="The same as Markdown, with its pictures beside it.")] = None,
     banana: Annotated[Path | None, typer.Option(help="Results of `actgp run banana`.")] = None,
+    ablation: Annotated[Path | None, typer.Option(help="Results of `actgp run ablation`.")] = None,
     commentary: Annotated[Path | None, typer.Option(help="A text to stand under the main table.")] = None,
 ) -> None:
     """Write one self-contained page from stored results: figures, tables, ranks, calibration, cost."""
     try:
-        paths = write_report(results, html, markdown, banana, commentary)
+        paths = write_report(results, html, markdown, banana, ablation, commentary)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
     _report(paths)

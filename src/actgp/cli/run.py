@@ -1,5 +1,6 @@
 """`actgp run`: the paper's experiments, each one command that can be interrupted and run again."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,21 +20,43 @@ console = Console()
 Quick = Annotated[bool, typer.Option(help="Few steps and splits: minutes, to see that it runs.")]
 
 
+Jobs = Annotated[int, typer.Option(help="Cells at a time, one thread each; −1 for as many as cores.")]
+Results = Annotated[Path | None, typer.Option(help="The file of results; taken up from if it is there.")]
+
+
 @run.command()
 def uci(
     data: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated. All eight by default.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="A contestant; may be given again. All by default.")] = None,
     splits: Annotated[int, typer.Option(min=1, max=grid.NUM_SPLITS, help="How many of the five splits.")] = 5,
-    jobs: Annotated[int, typer.Option(help="Cells at a time, one thread each; −1 for as many as cores.")] = -1,
-    results: Annotated[Path | None, typer.Option(help="The file of results; taken up from if it is there.")] = None,
+    jobs: Jobs = -1,
+    results: Results = None,
     quick: Quick = False,
 ) -> None:
     """Contestants × data sets × splits; each result is stored as it comes, and a rerun does what is missing."""
+    _run_cells("uci", data or UCI, model or list(grid.CONTESTANTS), splits, jobs, results, quick)
+
+
+@run.command()
+def ablation(
+    data: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated. Four by default.")] = None,
+    splits: Annotated[int, typer.Option(min=1, max=grid.NUM_SPLITS, help="How many of the five splits.")] = 2,
+    jobs: Jobs = -1,
+    results: Results = None,
+    quick: Quick = False,
+) -> None:
+    """Our default, and the same with one ingredient taken out at a time; like the grid in everything else."""
+    _run_cells("ablation", data or grid.ABLATED, list(grid.ABLATIONS), splits, jobs, results, quick)
+
+
+def _run_cells(
+    name: str, data: Sequence[str], models: Sequence[str], splits: int, jobs: int, results: Path | None, quick: bool
+) -> None:
     settings = grid.QUICK if quick else Settings()
     splits = 1 if quick else splits
-    store = grid.Store(results or Path("results") / ("uci_quick.jsonl" if quick else "uci.jsonl"))
+    store = grid.Store(results or Path("results") / f"{name}{'_quick' if quick else ''}.jsonl")
     try:
-        wanted = grid.grid_cells(data or UCI, model or list(grid.CONTESTANTS), splits, settings)
+        wanted = grid.grid_cells(data, models, splits, settings)
         left = grid.missing(wanted, store, settings)
     except (ValueError, DatasetUnavailable) as error:
         raise typer.BadParameter(str(error)) from error

@@ -52,7 +52,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     banana = grid.write(folder / "banana.jsonl", grid.banana_records())
     (folder / "text.txt").write_text(COMMENTARY, encoding="utf-8")
     page, markdown = folder / "site" / "index.html", folder / "docs" / "some results.md"
-    paths = write_report(results, page, markdown, banana, folder / "text.txt")
+    ablation = grid.write(folder / "ablation.jsonl", [r for r in grid.records() if r["data"] != "large"])
+    paths = write_report(results, page, markdown, banana, ablation, folder / "text.txt")
     return Report(paths, page.read_text(encoding="utf-8"), markdown.read_text(encoding="utf-8"))
 
 
@@ -117,6 +118,8 @@ def test_tables_have_all_their_cells(report: Report) -> None:
         "The model with the lowest median on each data set": (4, 4),
         "Data sets on which the model of the row has a lower median NLPD than the model of the column": (5, 5),
         "Median training time in seconds": (5, 4),
+        "Median NLPD with one ingredient taken out at a time": (5, 3),
+        "Median RMSE with one ingredient taken out at a time": (5, 3),
         "Banana data: median over seeds, and quartiles in brackets": (5, 6),
         "Median NLPD in the units of the data": (5, 4),
         "Median RMSE in the units of the data": (5, 4),

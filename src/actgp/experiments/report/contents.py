@@ -12,7 +12,12 @@ from actgp.experiments.report.records import Results
 
 
 def compose(
-    results: Results, pictures: Path, prefix: str, commentary: Sequence[str] = (), banana: Sequence[Banana] = ()
+    results: Results,
+    pictures: Path,
+    prefix: str,
+    commentary: Sequence[str] = (),
+    banana: Sequence[Banana] = (),
+    ablation: Results | None = None,
 ) -> Document:
     """Draws the figures and puts everything in order.
 
@@ -22,6 +27,7 @@ def compose(
         prefix: What their names begin with.
         commentary: Paragraphs under the main table.
         banana: Results on the banana data; without any, their section is left out.
+        ablation: Results of our model with one ingredient taken out at a time; the same.
     """
     models = ranks.order(results)
     figures = draw_all(results, models, pictures, prefix)
@@ -50,6 +56,13 @@ def compose(
         tables.seconds(results, models),
         *([figures["cost"]] if "cost" in figures else []),
     ]
+    if ablation is not None:
+        rows, title = ranks.order(ablation), "with one ingredient taken out at a time"
+        blocks += [
+            Heading("What each ingredient is worth"),
+            tables.medians(ablation, rows, metrics.NLPD, f"Median NLPD {title}"),
+            tables.medians(ablation, rows, metrics.RMSE, f"Median RMSE {title}"),
+        ]
     if banana:
         blocks += [Heading("Banana data"), tables.banana(banana)]
     if all(map(results.has, (metrics.NLPD_ORIGINAL.key, metrics.RMSE_ORIGINAL.key))):

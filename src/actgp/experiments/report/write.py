@@ -17,6 +17,7 @@ def write_report(
     html: Path,
     markdown: Path | None = None,
     banana: Path | None = None,
+    ablation: Path | None = None,
     commentary: Path | None = None,
 ) -> list[Path]:
     """Writes what a grid of models × data sets × splits has found, as a page and as Markdown.
@@ -28,6 +29,7 @@ def write_report(
         markdown: Where the same goes as Markdown; figures and their numbers are written beside it, with its name.
             None writes no Markdown.
         banana: A file with results on the banana data, one JSON object a line. None leaves them out.
+        ablation: A file like the first, of our model with one ingredient taken out at a time. None leaves it out.
         commentary: A file with plain text for under the main table, its paragraphs separated by blank lines.
 
     Returns:
@@ -35,11 +37,12 @@ def write_report(
     """
     cells = read_results(results)
     runs = [] if banana is None else read_banana(banana)
+    taken_out = None if ablation is None else read_results(ablation)
     paragraphs = [] if commentary is None else _paragraphs(commentary)
     if markdown is None:
         with TemporaryDirectory() as folder:
-            return [write_page(html, compose(cells, Path(folder), "", paragraphs, runs))]
-    document = compose(cells, markdown.parent, f"{markdown.stem}_", paragraphs, runs)
+            return [write_page(html, compose(cells, Path(folder), "", paragraphs, runs, taken_out))]
+    document = compose(cells, markdown.parent, f"{markdown.stem}_", paragraphs, runs, taken_out)
     pictures = [block.path for block in document.blocks if isinstance(block, Picture)]
     return [write_page(html, document), write_markdown(markdown, document), *pictures]
 

@@ -1,7 +1,19 @@
 """The paper's UCI experiment: contestants on regression data sets, by one configuration for all."""
 
 from actgp.experiments.uci.cells import NUM_SPLITS, Cell, run_cell
-from actgp.experiments.uci.contestants import CONTESTANTS
+from actgp.experiments.uci.contestants import ABLATED, ABLATIONS, CONTESTANTS
 from actgp.experiments.uci.grid import QUICK, Store, grid_cells, missing, run_grid
 
-__all__ = ["CONTESTANTS", "NUM_SPLITS", "QUICK", "Cell", "Store", "grid_cells", "missing", "run_cell", "run_grid"]
+__all__ = [
+    "ABLATED",
+    "ABLATIONS",
+    "CONTESTANTS",
+    "NUM_SPLITS",
+    "QUICK",
+    "Cell",
+    "Store",
+    "grid_cells",
+    "missing",
+    "run_cell",
+    "run_grid",
+]

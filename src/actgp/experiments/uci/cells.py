@@ -13,7 +13,7 @@ from torch import Tensor
 
 from actgp.baselines import Settings
 from actgp.datasets import Regression, load_regression, splits
-from actgp.experiments.uci.contestants import CONTESTANTS
+from actgp.experiments.uci.contestants import builder
 from actgp.metrics import scores
 from actgp.version import __version__
 
@@ -65,7 +65,7 @@ def run_cell(cell: Cell, settings: Settings) -> dict[str, Any]:
     torch.set_num_threads(1)  # cells run side by side, and sums of one thread have one order
     dataset = load_regression(cell.data)
     part = standardised(dataset, cell.split)
-    model = CONTESTANTS[cell.model](settings, cell.split)
+    model = builder(cell.model)(settings, cell.split)
     start = time.perf_counter()
     model.fit(part.X_train, part.y_train)
     trained = time.perf_counter()

@@ -1,7 +1,9 @@
-"""The contestants of the grid, by the names that tables use."""
+"""The contestants of the grid, by the names that tables use, and our own with one ingredient taken out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from actgp.activations import Softplus
 from actgp.baselines import (
     ClassicDeepGP,
     DeepEnsemble,
@@ -29,13 +31,35 @@ CONTESTANTS: dict[str, Build] = {
     "NN+TS": lambda settings, seed: Network(settings, seed, "held-out"),
     "DGP": ClassicDeepGP,
     PUBLISHED: PublishedDeepGP,
-    OURS: lambda settings, seed: OurDeepGP(settings, seed, settings.num_layers),
+    OURS: OurDeepGP,
     "Laplace": LastLayerLaplace,
     "Deep ensemble": DeepEnsemble,
     "SGPR": lambda settings, seed: ShallowGP(settings, seed, sparse=True),
-    "Activated SVGP": lambda settings, seed: OurDeepGP(settings, seed, num_layers=1, num_points=0),
+    "Activated SVGP": lambda settings, seed: OurDeepGP(settings, seed, {"num_layers": 1, "num_points": 0}),
     EXACT: lambda settings, seed: ShallowGP(settings, seed, sparse=False),
 }
+
+
+def _ours(model: Mapping[str, Any] | None = None, recipe: Mapping[str, Any] | None = None) -> Build:
+    return lambda settings, seed: OurDeepGP(settings, seed, model, recipe)
+
+
+ABLATIONS: dict[str, Build] = {
+    OURS: OurDeepGP,
+    "no inducing points": _ours({"num_points": 0}),
+    "sharpness 3 instead of 1": _ours({"activation": Softplus(3.0)}),
+    "no identity means": _ours({"prior_mean": "zero"}),
+    "the bound as objective": _ours(recipe={"objective": "elbo"}),
+    "a KL of weight 1": _ours(recipe={"kl_weight": 1.0}),
+    "one path a step": _ours(recipe={"num_samples": 1}),
+    "no network first": _ours(recipe={"network_steps": 0}),
+}
+ABLATED = ("energy", "concrete", "wine_red", "kin8nm")  # the data sets of that table
+
+
+def builder(model: str) -> Build:
+    """How a contestant of either table is made."""
+    return CONTESTANTS[model] if model in CONTESTANTS else ABLATIONS[model]
 
 
 def takes(model: str, num_rows: int, settings: Settings) -> bool:

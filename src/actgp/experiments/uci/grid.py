@@ -17,7 +17,7 @@ from joblib import Parallel, delayed
 from actgp.baselines import Settings
 from actgp.datasets import load_regression
 from actgp.experiments.uci.cells import NUM_SPLITS, TEST_FRACTION, Cell, run_cell
-from actgp.experiments.uci.contestants import CONTESTANTS, takes
+from actgp.experiments.uci.contestants import ABLATIONS, CONTESTANTS, takes
 
 QUICK = Settings(network_steps=200, posterior_steps=50, exact_steps=20, members=2, samples=10)
 
@@ -54,11 +54,10 @@ class Store:
 
 def grid_cells(data: Sequence[str], models: Sequence[str], num_splits: int, settings: Settings) -> list[Cell]:
     """All cells, by data set, then by split."""
-    unknown = [name for name in models if name not in CONTESTANTS]
+    known = CONTESTANTS | ABLATIONS
+    unknown = [name for name in models if name not in known]
     if unknown:
-        raise ValueError(
-            f"a model must be one of {', '.join(CONTESTANTS)}, got {', '.join(unknown)}; choose among those"
-        )
+        raise ValueError(f"a model must be one of {', '.join(known)}, got {', '.join(unknown)}; choose among those")
     if not 1 <= num_splits <= NUM_SPLITS:
         raise ValueError(f"splits must be between 1 and {NUM_SPLITS}, got {num_splits}; choose fewer")
     found = []
