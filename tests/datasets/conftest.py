@@ -19,10 +19,11 @@ def server() -> Iterator[Server]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             answer.requests += 1
-            self.send_response(answer.status)
-            self.send_header("Content-Length", str(len(answer.body) + answer.missing))
+            body = answer.files.get(self.path[1:], b"") if answer.files else answer.body
+            self.send_response(answer.status if body or not answer.files else 404)
+            self.send_header("Content-Length", str(len(body) + answer.missing))
             self.end_headers()
-            self.wfile.write(answer.body)
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
             pass

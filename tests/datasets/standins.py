@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -6,10 +6,11 @@ import numpy as np
 
 @dataclass
 class Server:
-    """A server on this machine that answers every request alike, and counts them."""
+    """A server on this machine that answers every request alike, or from its files if it has any, and counts them."""
 
     address: str = ""
     body: bytes = b""
+    files: dict[str, bytes] = field(default_factory=dict)
     status: int = 200
     missing: int = 0  # bytes that are announced and never come
     requests: int = 0

@@ -83,7 +83,7 @@ def fault_of_server(server: Server) -> None:
         (other_numbers, "must hold 40 rows of 6 inputs and a target with digest .*, got other numbers, with digest"),
         (rows_missing, r"got \d+ rows of 7 columns; nothing of it was kept: try again later, or point ACTGP_DATA at"),
         (columns_missing, "got 40 rows of 5 columns"),
-        (page_instead, "got 26 bytes that are no such table"),
+        (page_instead, "got 26 bytes that are no such thing"),
         (nothing, "text must hold numbers, got none; download it again"),
         (cut, "yacht/data/data.txt failed with IncompleteRead .* connect to the internet, or point ACTGP_DATA at a"),
         (not_found, "failed with HTTPError .*404.* folder with uci/yacht.npz"),

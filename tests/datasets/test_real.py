@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from actgp import datasets
+from actgp.datasets.image_sources import IMAGE_SOURCES
 from actgp.datasets.sources import SOURCES
 
 FOLDER = Path(os.environ.get("ACTGP_DATA") or "nowhere")
@@ -44,3 +45,21 @@ def test_banana_has_the_usual_400() -> None:
         usual = np.sort(archive["idx_gpflow400"])
         np.testing.assert_array_equal(banana.X_train, archive["X"][usual])
         np.testing.assert_array_equal(banana.y_train, archive["y"][usual])
+
+
+@pytest.mark.parametrize("name", datasets.IMAGE_SETS)
+def test_images_are_what_their_source_says(name: str) -> None:
+    files = [f"{name}.npz"] if name != "cifar10" else ["cifar10.npz", "cifar10_subset.npz"]
+    if not any((FOLDER / file).is_file() for file in files):
+        pytest.skip(f"{' and '.join(files)} are not there")
+    images = datasets.load_images(name)
+    source = IMAGE_SOURCES[images.name]
+    assert images.name.startswith(name)
+    assert images.X_train.shape == (source.num_train, *source.shape)
+    assert images.X_test.shape == (source.num_test, *source.shape)
+    for X, y in ((images.X_train, images.y_train), (images.X_test, images.y_test)):
+        assert y.bincount().shape == (images.num_classes,)
+        assert X.aminmax() == (0, 1)
+        assert 0.1 < X.mean() < 0.5  # black surroundings, or photographs
+    neighbours = images.X_test.diff(dim=-1).abs().mean() / images.X_test.diff(dim=0).abs().mean()
+    assert neighbours < 0.5  # axes are in their order: neighbouring pixels resemble each other more than images do

@@ -5,23 +5,31 @@ racial composition of neighbourhoods, on the premise that people pay more for se
 scikit-learn removed the set for it. `load_regression("boston")` loads it for one purpose, comparison with the published
 tables that contain it.
 
-A set is looked for in the folder that the environment variable ACTGP_DATA names (`uci/<name>.npz`, `banana_full.npz`),
-then in the cache (ACTGP_CACHE, otherwise `actgp` in XDG_CACHE_HOME or `~/.cache`), and is then downloaded into it.
+`IMAGE_SETS` names the sets of images.
+
+A set is looked for in the folder that the environment variable ACTGP_DATA names (`uci/<name>.npz`, `banana_full.npz`,
+`mnist.npz`, `fashion_mnist.npz`, `cifar10.npz` or `cifar10_subset.npz`), then in the cache (ACTGP_CACHE, otherwise
+`actgp` in XDG_CACHE_HOME or `~/.cache`), and is then downloaded into it.
 """
 
 from actgp.datasets.banana import Banana, load_banana
 from actgp.datasets.download import DatasetUnavailable
+from actgp.datasets.image_sources import IMAGE_SETS
+from actgp.datasets.images import Images, load_images
 from actgp.datasets.regression import Regression, load_regression
 from actgp.datasets.sources import UCI
 from actgp.datasets.splitting import Split, splits
 
 __all__ = [
+    "IMAGE_SETS",
     "UCI",
     "Banana",
     "DatasetUnavailable",
+    "Images",
     "Regression",
     "Split",
     "load_banana",
+    "load_images",
     "load_regression",
     "splits",
 ]

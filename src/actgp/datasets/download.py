@@ -3,11 +3,8 @@
 from http.client import HTTPException
 from urllib.request import urlopen
 
-import numpy as np
-import numpy.typing as npt
-
 from actgp.datasets.formats import DAMAGES
-from actgp.datasets.sources import Source
+from actgp.datasets.origin import Origin, T
 
 TIMEOUT = 60.0  # seconds without an answer
 
@@ -16,30 +13,30 @@ class DatasetUnavailable(OSError):  # noqa: N818
     """A set that is in no folder and cannot be downloaded."""
 
 
-def download(source: Source) -> npt.NDArray[np.float64]:
-    """The table [N, D + 1] of a set, checked."""
-    data = _fetch(source)
+def download(source: Origin[T]) -> T:
+    """A set, checked."""
+    downloads = [_fetch(source, address) for address in source.addresses]
     try:
-        table = source.parse(data)[:, : len(source.features) + 1]
-        fault = source.fault(table)
+        data = source.assemble(downloads)
+        fault = source.fault(data)
     except DAMAGES as error:
-        fault = f"{len(data)} bytes that are no such table ({error})"
+        fault = f"{sum(map(len, downloads))} bytes that are no such thing ({error})"
     if fault:
         raise DatasetUnavailable(
-            f"{source.address} must hold {source.contents}, got {fault}; nothing of it was kept: try again later, or "
-            f"point ACTGP_DATA at a folder with {source.file}"
+            f"{' and '.join(source.addresses)} must hold {source.contents}, got {fault}; nothing of it was kept: try "
+            f"again later, or point ACTGP_DATA at a folder with {source.file}"
         )
-    return table
+    return data
 
 
-def _fetch(source: Source) -> bytes:
+def _fetch(source: Origin[T], address: str) -> bytes:
     try:
-        with urlopen(source.address, timeout=TIMEOUT) as response:
+        with urlopen(address, timeout=TIMEOUT) as response:
             data: bytes = response.read()
             return data
     except (OSError, HTTPException) as error:
         raise DatasetUnavailable(
-            f"{source.name} must be in a folder or come over the network, got neither: {source.address} failed with "
+            f"{source.name} must be in a folder or come over the network, got neither: {address} failed with "
             f"{type(error).__name__} ({error}); connect to the internet, or point ACTGP_DATA at a folder with "
             f"{source.file}"
         ) from error

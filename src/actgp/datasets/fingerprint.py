@@ -1,6 +1,7 @@
-"""What a table holds, whatever the order of its rows and the format it came in.
+"""What data hold, whatever the format they came in.
 
-A row is written out with six significant digits a number; sorted, the rows give a digest, and an order of the table.
+For tables the order of rows does not matter: a row is written out with six significant digits a number; sorted, the
+rows give a digest, and an order of the table. For arrays of bytes it does matter.
 """
 
 import hashlib
@@ -12,6 +13,15 @@ import numpy.typing as npt
 def digest(table: npt.NDArray[np.float64]) -> str:
     """SHA-256 of the sorted rows of a table [N, C]."""
     return hashlib.sha256("\n".join(sorted(_rows(table))).encode()).hexdigest()
+
+
+def digest_in_order(*arrays: npt.NDArray[np.uint8]) -> str:
+    """SHA-256 of arrays of bytes, their shapes included."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype} {list(array.shape)}\n".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
 
 
 def order(table: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

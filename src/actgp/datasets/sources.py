@@ -11,8 +11,9 @@ banana. For concrete, energy, kin8nm, naval, protein and yacht it is yet to be s
 copies to the six digits that count. A table that does not is refused, never used.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,10 +51,12 @@ class Source:
     constant: tuple[str, ...] = ()
     parse: Callable[[bytes], npt.NDArray[np.float64]] = formats.text
 
+    keys = ("X", "y")
+
     @property
-    def address(self) -> str:
+    def addresses(self) -> tuple[str, ...]:
         """Where it is downloaded from."""
-        return f"{self.base}/{self.path}"
+        return (f"{self.base}/{self.path}",)
 
     @property
     def file(self) -> str:
@@ -65,11 +68,24 @@ class Source:
         """What it must hold, in words."""
         return f"{self.num_rows} rows of {len(self.features)} inputs and a target with digest {self.digest[:12]}"
 
-    def fault(self, table: npt.NDArray[np.float64]) -> str:
+    def assemble(self, downloads: Sequence[bytes]) -> npt.NDArray[np.float64]:
+        """The table [N, D + 1] from what the address gave."""
+        (data,) = downloads
+        return self.parse(data)[:, : len(self.features) + 1]
+
+    def unpack(self, arrays: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
+        """The table from the arrays of an archive."""
+        return np.column_stack([arrays["X"], arrays["y"]]).astype(np.float64, casting="same_kind")
+
+    def pack(self, data: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[Any]]:
+        """The arrays of an archive from the table."""
+        return {"X": data[:, :-1], "y": data[:, -1]}
+
+    def fault(self, data: npt.NDArray[np.float64]) -> str:
         """What is wrong with a table [N, D + 1], in words; nothing if it is right."""
-        if table.shape != (self.num_rows, len(self.features) + 1):
-            return f"{table.shape[0]} rows of {table.shape[1]} columns"
-        found = digest(table)
+        if data.shape != (self.num_rows, len(self.features) + 1):
+            return f"{data.shape[0]} rows of {data.shape[1]} columns"
+        found = digest(data)
         return "" if found == self.digest else f"other numbers, with digest {found[:12]}"
 
 

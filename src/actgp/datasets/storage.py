@@ -1,43 +1,43 @@
-"""Folders of data: the user's, named by ACTGP_DATA, and the cache. Both hold NumPy archives with X [N, D] and y [N]."""
+"""Folders of data: the user's, named by ACTGP_DATA, and the cache. Both hold NumPy archives."""
 
 import io
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from actgp import files
 from actgp.datasets.download import DatasetUnavailable, download
 from actgp.datasets.formats import DAMAGES
-from actgp.datasets.sources import Source
+from actgp.datasets.origin import Origin, T
 
 
-def find(source: Source, folder: Path | None) -> npt.NDArray[np.float64]:
-    """The table [N, D + 1] of a set, checked, from the first place that has it.
+def find(source: Origin[T], folder: Path | None, *stand_ins: Origin[T]) -> T:
+    """A set, checked, from the first place that has it.
 
     Args:
         source: The set.
         folder: The only folder to look in; if None, ACTGP_DATA, the cache and the network have their turn.
+        stand_ins: What a folder of the user's may hold in its place.
     """
+    candidates = (source, *stand_ins)
     if folder is not None:
-        path = _directory(Path(folder), "folder") / source.file
-        if not path.is_file():
-            raise DatasetUnavailable(
-                f"folder must hold {source.file}, got {str(folder)!r}, which does not; put it there, or pass "
-                "folder=None to have it downloaded"
-            )
-        return _read(path, source)
-    if data := os.environ.get("ACTGP_DATA"):
-        path = _directory(Path(data), "ACTGP_DATA") / source.file
-        if path.is_file():
-            return _read(path, source)
+        if present := _present(_directory(Path(folder), "folder"), candidates):
+            return _read(*present)
+        raise DatasetUnavailable(
+            f"folder must hold {' or '.join(candidate.file for candidate in candidates)}, got {str(folder)!r}, which "
+            "does not; put it there, or pass folder=None to have it downloaded"
+        )
+    data = os.environ.get("ACTGP_DATA")
+    if data and (present := _present(_directory(Path(data), "ACTGP_DATA"), candidates)):
+        return _read(*present)
     path = cache_folder() / source.file
     if path.is_file():
         return _read(path, source)
-    table = download(source)
-    _write(path, table, source)
-    return table
+    found = download(source)
+    _write(path, found, source)
+    return found
 
 
 def cache_folder() -> Path:
@@ -47,6 +47,12 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "actgp"
 
 
+def _present(directory: Path, candidates: tuple[Origin[T], ...]) -> tuple[Path, Origin[T]] | None:
+    """The first file that is there, and the set it is of."""
+    files_of = ((directory / candidate.file, candidate) for candidate in candidates)
+    return next(((path, candidate) for path, candidate in files_of if path.is_file()), None)
+
+
 def _directory(path: Path, name: str) -> Path:
     path = path.expanduser()
     if not path.is_dir():
@@ -54,24 +60,25 @@ def _directory(path: Path, name: str) -> Path:
     return path
 
 
-def _read(path: Path, source: Source) -> npt.NDArray[np.float64]:
+def _read(path: Path, source: Origin[T]) -> T:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            table = np.column_stack([archive["X"], archive["y"]]).astype(np.float64, casting="same_kind")
-        fault = source.fault(table)
+            data = source.unpack({key: archive[key] for key in source.keys})
+        fault = source.fault(data)
     except (*DAMAGES, OSError) as error:
         fault = f"a file that cannot be read as such ({error})"
     if fault:
         raise ValueError(
-            f"{str(path)!r} must hold X and y of {source.name}, {source.contents}, got {fault}; delete it, and it will "
-            "be looked for elsewhere or downloaded"
+            f"{str(path)!r} must hold {' and '.join(source.keys)} of {source.name}, {source.contents}, got {fault}; "
+            "delete it, and it will be looked for elsewhere or downloaded"
         )
-    return table
+    return data
 
 
-def _write(path: Path, table: npt.NDArray[np.float64], source: Source) -> None:
+def _write(path: Path, data: T, source: Origin[T]) -> None:
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, X=table[:, :-1], y=table[:, -1])
+    arrays: dict[str, Any] = source.pack(data)
+    np.savez_compressed(buffer, **arrays)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write_bytes(path, buffer.getvalue())

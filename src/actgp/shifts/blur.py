@@ -17,7 +17,8 @@ STANDARD_DEVIATIONS = (0.0, 1.0, 1.5, 2.0, 2.25, 2.5)  # in pixels
 def motion_blur(images: Float[Tensor, "N C H W"], intensity: int, seed: int) -> Float[Tensor, "N C H W"]:
     """Averages over positions t along a straight line, with weights ∝ exp(−t² / 2σ²), t = …, −1, 0, 1, … pixels.
 
-    The line goes both ways, so that an image stays where it is; beyond an edge, the edge's pixels are repeated.
+    Beyond an edge, the edge's pixels are repeated. The line goes both ways, so that an image stays where it is; the
+    benchmark's goes one way, from −45° to 45°, and has σ = 2 at intensity 4, with a longer tail than at 3.
 
     Args:
         images: [N, C, H, W] with values in [0, 1].
