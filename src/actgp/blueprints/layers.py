@@ -1,5 +1,6 @@
 """GP layers, described and built."""
 
+from math import inf
 from typing import Any, get_args
 
 from actgp.blueprints.features import build_features, describe_features
@@ -11,7 +12,7 @@ PRIOR_MEANS: dict[str, PriorMean] = {name: name for name in get_args(PriorMean)}
 
 
 def describe_layer(layer: GPLayer, place: str) -> dict[str, Any]:
-    """Kernel, features and prior mean; the number of outputs is seen from q."""
+    """Kernel, features, prior mean and horizon; the number of outputs is seen from q."""
     for part, name in ((layer, "GPLayer"), (layer.q, "WhitenedGaussian")):
         if type(part) not in (GPLayer, WhitenedGaussian):
             refuse_to_save("a layer and its q", [name], part, place)
@@ -19,6 +20,7 @@ def describe_layer(layer: GPLayer, place: str) -> dict[str, Any]:
         "kernel": describe_kernel(layer.kernel, f"{place}.kernel"),
         "features": describe_features(layer.features, f"{place}.features"),
         "prior_mean": layer.prior_mean,
+        "horizon": layer.horizon,
     }
 
 
@@ -30,4 +32,7 @@ def build_layer(source: Source) -> GPLayer:
     M = features.num_inducing
     P = source.tensor("q.mean", M, None).shape[1]
     source.tensor("q.raw_scale_tril", P, M, M)
-    return GPLayer(kernel, features, P, prior_mean)
+    horizon = None if source.entries.get("horizon") is None else source.get("horizon", float)
+    if horizon is not None and not 0.0 < horizon < inf:
+        source.refuse("a positive and finite horizon", str(horizon))
+    return GPLayer(kernel, features, P, prior_mean, horizon=horizon)

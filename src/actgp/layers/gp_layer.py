@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from actgp import checks
 from actgp.features import InducingFeatures, Whitening
 from actgp.layers.conditional import Marginals, conditional_marginals, unexplained
+from actgp.layers.horizon import Horizon, check_horizon
 from actgp.layers.pairing import check_pair
 from actgp.layers.whitened import WhitenedGaussian
 from actgp.linalg import Cholesky, stable_cholesky
@@ -41,10 +42,17 @@ class GPLayer(nn.Module):
         features: The inducing features.
         num_outputs: P.
         prior_mean: "zero", or "identity" for f(x) = x + GP, a skip connection, with as many outputs as inputs.
+        horizon: R, the radius ‖[x / ℓ, 1]‖ beyond which a layer with a zonal kernel forgets (`Horizon`); None if never.
     """
 
     def __init__(
-        self, kernel: Kernel, features: InducingFeatures, num_outputs: int = 1, prior_mean: PriorMean = "zero"
+        self,
+        kernel: Kernel,
+        features: InducingFeatures,
+        num_outputs: int = 1,
+        prior_mean: PriorMean = "zero",
+        *,
+        horizon: float | None = None,
     ) -> None:
         super().__init__()
         check_pair(kernel, features)
@@ -55,6 +63,7 @@ class GPLayer(nn.Module):
                 f"an identity prior mean needs as many outputs as inputs, got {self.num_outputs} and "
                 f"{features.input_dim}; use prior_mean='zero' there"
             )
+        self.horizon = check_horizon(kernel, horizon)
         self.kernel = kernel
         self.features = features
         self.q = WhitenedGaussian(features.num_inducing, self.num_outputs, features.blocks, features.num_means)
@@ -89,7 +98,14 @@ class GPLayer(nn.Module):
         """As `forward`, with what does not depend on X already computed."""
         A, prior = self._whiten(X, constants.whitening)
         mean, variance = conditional_marginals(A, prior, constants.mean, constants.scales)
+        if (beyond := self.beyond) is not None:
+            variance = variance + beyond.variance(X).unsqueeze(-1)
         return Marginals(self._with_prior_mean(mean, X), variance)
+
+    @property
+    def beyond(self) -> Horizon | None:
+        """What prevails beyond the horizon, if there is one."""
+        return None if self.horizon is None else Horizon(self.kernel, self.horizon)
 
     def unexplained(self, X: Float[Tensor, "N D"]) -> Float[Tensor, " N"]:
         """The part of the prior variance k(x, x) that no q(u) can explain: 1 − Σ A² / k(x, x), never below zero."""
@@ -101,6 +117,8 @@ class GPLayer(nn.Module):
         A = self.whiten(X)
         AS = A @ self.q.scale_tril  # [P, N, M]
         prior: Tensor = self.kernel(X).to_dense()
+        if (beyond := self.beyond) is not None:
+            prior = prior + beyond.covariance(X)
         return MultivariateNormal(self._with_prior_mean(A @ self.q.means(), X).T, prior - A @ A.T + AS @ AS.mT)
 
     def output_weights(self) -> Float64[Tensor, "M P"]:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, InducingPoints
 from actgp.kernels import ZonalKernel
 from actgp.layers.gp_layer import GPLayer
+from actgp.layers.horizon import Horizon
 from actgp.sphere import num_harmonics, zonal_series
 
 PRIOR_LEVELS = 30
@@ -35,12 +36,16 @@ class LayerFunction:
     frequencies: Float64[Tensor, "F d"]
     amplitudes: Float64[Tensor, "F P"]
     correction: Float64[Tensor, "M P"]
+    beyond: Horizon | None
+    form: Float64[Tensor, "P d d"] | None
 
     def __call__(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
         """f(x_1), …, f(x_N)."""
         X64 = X.double()
         prior = _prior(self.kernel, self.features, self.frequencies, X64).T @ self.amplitudes  # [N, P]
         f = prior + self.features.cross(self.kernel, X64).T @ self.correction
+        if self.beyond is not None and self.form is not None:
+            f = f + self.beyond.through(X64, self.form)
         return (X64 + f if self.skip else f).to(X)
 
 
@@ -56,6 +61,7 @@ def draw_functions(
         )
     kernel = copy.deepcopy(layer.kernel).requires_grad_(False)
     features = copy.deepcopy(layer.features).requires_grad_(False)
+    beyond = None if layer.horizon is None else Horizon(kernel, layer.horizon)
     m, S, R = layer.q.means().double(), layer.q.scale_tril.double(), layer.inverse_cholesky()
 
     def normal(*shape: int) -> Tensor:
@@ -67,7 +73,9 @@ def draw_functions(
         v = m + (S @ normal(len(S), len(m), 1)).squeeze(-1).T  # whitened u ~ q: [M, P]
         u0 = _inducing_of_prior(kernel, features, frequencies) @ amplitudes  # [M, P]
         correction = R.mT @ (v - R @ u0)  # Kuu⁻¹ (u − u_0) = L⁻ᵀ (v − L⁻¹ u_0)
-        return LayerFunction(kernel, features, layer.prior_mean == "identity", frequencies, amplitudes, correction)
+        form = None if beyond is None else normal(len(S), kernel.dimension, kernel.dimension)
+        skip = layer.prior_mean == "identity"
+        return LayerFunction(kernel, features, skip, frequencies, amplitudes, correction, beyond, form)
 
     return [draw() for _ in range(num_functions)]
 

@@ -32,6 +32,7 @@ def deep_gp(
     num_points: int | None = None,
     prior_mean: PriorMean | None = None,
     likelihood: Likelihood | None = None,
+    horizon: float | None = None,
     generator: torch.Generator | None = None,
 ) -> DeepGP:
     """A deep GP with activated features in every layer, and inducing points for what these leave unexplained.
@@ -52,6 +53,8 @@ def deep_gp(
         prior_mean: Of the hidden layers: "zero" as in the paper, or "identity", a skip connection, for hidden_dim = D;
             by default "identity" where that is possible.
         likelihood: A gpytorch likelihood; Gaussian by default, with a noise variance above 1e-6.
+        horizon: The radius ‖[h / ℓ, 1]‖ of the last layer's inputs h beyond which it forgets (`Horizon`), and a class
+            becomes as probable as any other. None as in the paper: along a ray it stays as probable as it is.
         generator: Draws the initial directions.
 
     Example:
@@ -86,5 +89,7 @@ def deep_gp(
             points = InducingPoints(torch.randn(K, inputs, generator=generator))
             features = DecoupledFeatures(activated, points)
         prior = ArcCosine(inputs) if kernel == "arccosine" else MatchedKernel(inputs, own, num_levels)
-        layers.append(GPLayer(prior, features, outputs, hidden_mean if i < L - 1 else "zero"))
+        last = i == L - 1
+        mean: PriorMean = "zero" if last else hidden_mean
+        layers.append(GPLayer(prior, features, outputs, mean, horizon=horizon if last else None))
     return DeepGP(layers, likelihood)
