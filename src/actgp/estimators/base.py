@@ -112,7 +112,14 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         )
         return checked
 
-    def _train(self, X: NDArray[Any], y: Tensor, num_outputs: int, likelihood: Likelihood | None) -> Trained:
+    def _train(
+        self,
+        X: NDArray[Any],
+        y: Tensor,
+        num_outputs: int,
+        likelihood: Likelihood | None,
+        horizon: float | None = None,
+    ) -> Trained:
         """Builds a model for checked data, and trains it."""
         seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
         generator = torch.Generator().manual_seed(seed)
@@ -129,6 +136,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
             kernel=self.kernel,
             prior_mean=hidden.prior_mean,
             likelihood=likelihood,
+            horizon=horizon,
             generator=generator,
         ).double()
         recipe = recipe_for(model, len(inputs)) if self.recipe is None else self.recipe

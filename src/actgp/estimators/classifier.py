@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from actgp.estimators.base import DGPEstimator
+from actgp.estimators.defaults import HORIZON
 from actgp.estimators.parts import Part, describe_labels
 from actgp.models import Prediction
 
@@ -24,7 +25,7 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
 
     Two classes have a single latent function and a Bernoulli likelihood; more have one function for each class and a
     softmax. Labels may be strings. Inputs are standardised inside. A row's prediction does not depend on the rows
-    beside it.
+    beside it. Far from all training data every class becomes as probable as any other.
 
     Args:
         num_layers: How many GP layers.
@@ -68,7 +69,8 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
         likelihood: Likelihood = (
             BernoulliLikelihood() if binary else SoftmaxLikelihood(num_classes=C, mixing_weights=False)
         )
-        trained = self._train(rows, torch.from_numpy(encoder.transform(labels)), 1 if binary else C, likelihood)
+        numbers = torch.from_numpy(encoder.transform(labels))
+        trained = self._train(rows, numbers, 1 if binary else C, likelihood, HORIZON)
         self._keep(X, trained)
         self.classes_ = encoder.classes_
         return self

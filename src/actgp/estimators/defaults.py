@@ -13,6 +13,7 @@ STEPS_FOR_EACH_ROW = 3
 MANY_ROWS = 1_000  # from here on, steps grow with the root of the number of rows
 SMALL_BATCH, LARGE_BATCH = 128, 512
 ROWS_FOR_LARGE_BATCHES = 10_000
+HORIZON = 300.0  # of classifiers: radii of data are some units, where it adds next to nothing
 
 
 class Hidden(NamedTuple):

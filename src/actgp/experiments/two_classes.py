@@ -16,6 +16,7 @@ from sklearn.metrics import accuracy_score, log_loss
 from torch import Tensor
 
 from actgp import plots
+from actgp.estimators.defaults import HORIZON
 from actgp.models import deep_gp
 from actgp.training import Recipe, fit
 
@@ -101,6 +102,7 @@ def compare(study: Study) -> Iterator[Score]:
             num_points=0,  # units alone, as in the paper: in the plane they explain the prior
             kernel="matched",
             likelihood=BernoulliLikelihood(),
+            horizon=HORIZON,
             generator=generator,
         ).double()
         network = fit(model, *study.train, study.recipe, generator=generator).network
