@@ -1,18 +1,21 @@
 """Fitting any of the models, each by what suits it."""
 
+import copy
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from actgp.models import GPR, SGPR, DeepGP
 from actgp.training.checkpoint import Run, saved_seeds
 from actgp.training.exact import fit_exactly
-from actgp.training.loop import Callback
+from actgp.training.frozen import backbone_features, is_frozen, train_mode
+from actgp.training.loop import Callback, Step
 from actgp.training.placing import place_points
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Recipe
@@ -41,7 +44,8 @@ def fit(
 
     GPR and SGPR hold their data and have an exact objective: L-BFGS, for `recipe.num_steps` (200) or until it
     converges. SVGP and DeepGP are trained on minibatches in two stages: as a network, and, after a warm start in closed
-    form, as a posterior. An interrupt leaves the model as it was after the last step.
+    form, as a posterior. An interrupt leaves the model as it was after the last step. A backbone is trained in both
+    stages, unless none of its parameters requires a gradient: then the layers are fitted to what it makes of X.
 
     Args:
         model: The model, changed in place.
@@ -72,6 +76,8 @@ def fit(
         raise TypeError(f"model must be a GPR, SGPR, SVGP or DeepGP, got {type(model).__name__}; build one of those")
     _has_parameters(model)
     recipe = Recipe.suited_to(model) if recipe is None else recipe
+    if isinstance(X, Tensor) and is_frozen(model.backbone):
+        return _fit_head(model, X, y, recipe, device, checkpoint, callback, generator, progress)
     if checkpoint is not None and Path(checkpoint).exists():
         seeds = saved_seeds(checkpoint)
     else:
@@ -88,6 +94,42 @@ def fit(
     )
     run = Run(model, recipe, data, paths, stages, seeds=seeds)
     return _fit_in_stages(run, weights, checkpoint, callback, progress)
+
+
+def _fit_head(
+    model: DeepGP,
+    X: Tensor,
+    y: Tensor | None,
+    recipe: Recipe,
+    device: torch.device | str | None,
+    checkpoint: str | os.PathLike[str] | None,
+    callback: Callback | None,
+    generator: torch.Generator | None,
+    progress: bool,
+) -> FitResult:
+    """Fits the layers behind a frozen backbone, which each input goes through once."""
+    model.check_inputs(X)
+    if device is not None:
+        model.to(device)
+    head = DeepGP(model.gp_layers, model.likelihood)  # the same layers
+
+    def told(step: Step) -> bool | None:
+        return None if callback is None else callback(step._replace(model=model))
+
+    result = fit(
+        head,
+        backbone_features(model, X),
+        y,
+        recipe,
+        checkpoint=checkpoint,
+        callback=told,
+        generator=generator,
+        progress=progress,
+    )
+    if result.network is None:
+        return result
+    backbone = [] if model.backbone is None else [copy.deepcopy(model.backbone)]
+    return replace(result, network=nn.Sequential(*backbone, result.network))
 
 
 def _fit_in_stages(
@@ -115,7 +157,7 @@ def _fit_in_stages(
 
     if run.seconds == 0.0:
         save()
-    model.train()
+    train_mode(model)
     try:
         while run.current < len(run.stages):
             stage = run.stages[run.current]
@@ -146,13 +188,13 @@ def _fit_in_stages(
 
 def _prepare(run: Run, weights: torch.Generator) -> None:
     """What comes before the first step of a stage."""
+    run.model.eval()
     if run.current == 0 and run.recipe.network_steps > 0:
         draw_means(run.model, run.batches, weights)
     if run.current == 1 and run.recipe.num_steps > 0:
-        run.model.eval()
         place_points(run.model, run.batches, run.seeds[1])
         warm_start(run.model, run.batches, run.recipe, run.kl_weight)
-        run.model.train()
+    train_mode(run.model)
 
 
 def _has_parameters(model: torch.nn.Module) -> None:

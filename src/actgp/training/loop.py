@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from actgp.training.data import Batches
+from actgp.training.frozen import train_mode
 from actgp.training.objectives import Evaluation
 from actgp.training.progress import Report
 from actgp.training.recipe import Stopped
@@ -132,7 +133,7 @@ class Stage:
         self._swap()
         self.model.eval()
         score = self.monitor()
-        self.model.train()
+        train_mode(self.model)
         if score > self.best_score:
             self.best_score, self.best_step = score, len(self.objectives)
             self.best = {name: values.detach().clone() for name, values in self.model.state_dict().items()}

@@ -26,12 +26,12 @@ def place_points(model: DeepGP, batches: Batches, seed: int) -> None:
     if not layers:
         return
     stride = -(-batches.num_data // MOST_ROWS)
-    X = torch.cat([X[::stride] for X, _ in batches.all()])
-    for layer, h in zip(model.gp_layers, model.hidden_means(X), strict=True):
+    parts = [model.hidden_means(X[::stride]) for X, _ in batches.all()]
+    for layer, *given in zip(model.gp_layers, *parts, strict=True):
         features = layer.features
         if isinstance(features, DecoupledFeatures) and not layer.q.mean[features.blocks[0] :].any():
             locations = features.points.locations
-            locations.copy_(centres(h, len(locations), seed))
+            locations.copy_(centres(torch.cat(given), len(locations), seed))
 
 
 def centres(X: Float[Tensor, "N D"], number: int, seed: int) -> Float[Tensor, "K D"]:
