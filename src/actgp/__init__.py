@@ -20,7 +20,7 @@ from actgp.kernels import (
     ZonalRBF,
 )
 from actgp.layers import GPLayer
-from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose
+from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose, hybrid
 from actgp.sphere import (
     Spectrum,
     SphericalHarmonics,
@@ -76,6 +76,7 @@ __all__ = [
     "diagnose",
     "fit",
     "gegenbauer",
+    "hybrid",
     "load",
     "normalised_gegenbauer",
     "num_harmonics",

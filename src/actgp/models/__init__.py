@@ -4,6 +4,7 @@ from actgp.models.build import deep_gp
 from actgp.models.deep import DeepGP
 from actgp.models.diagnosis import Diagnosis, LayerDiagnosis, diagnose
 from actgp.models.gpr import GPR
+from actgp.models.hybrid import FeatureScale, hybrid
 from actgp.models.loading import load, rebuild
 from actgp.models.prediction import Prediction
 from actgp.models.sgpr import SGPR, Posterior
@@ -16,6 +17,7 @@ __all__ = [
     "SVGP",
     "DeepGP",
     "Diagnosis",
+    "FeatureScale",
     "LayerDiagnosis",
     "LayerShares",
     "Posterior",
@@ -23,6 +25,7 @@ __all__ = [
     "VarianceShares",
     "deep_gp",
     "diagnose",
+    "hybrid",
     "load",
     "rebuild",
 ]

@@ -1,0 +1,138 @@
+"""A network's front with a deep GP behind it: what the front gives is centred and scaled, and may be reduced.
+
+    h = c (z − μ)        or        h = c Vᵀ (z − μ), V the first principal directions;        c² E‖h / c‖² = ρ²
+
+The kernel k = v r² s(1), r² = ‖h‖² + 1, knows near from far by the directions of [h, 1] and by r. Raw features of a
+network are hundreds of units long and share a large mean: their directions hardly differ, and the 1 is lost among them.
+"""
+
+import torch
+from gpytorch.likelihoods import Likelihood, SoftmaxLikelihood
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from actgp import checks
+from actgp.activations import Activation
+from actgp.models.build import KernelName, deep_gp
+from actgp.models.deep import DeepGP
+
+RADIUS = 4.0  # ρ
+MOST_ROWS = 10_000
+ROWS = 512  # that go through the backbone at a time
+SMALLEST = 1e-12
+
+
+class FeatureScale(nn.Module):
+    """z ↦ c (z − μ), with constants that are not trained.
+
+    Args:
+        mean: μ.
+        scale: c.
+    """
+
+    def __init__(self, mean: Float[Tensor, " D"], scale: Float[Tensor, ""]) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean.clone())
+        self.register_buffer("scale", scale.clone())
+
+    def forward(self, z: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
+        return (z - self.mean) * self.scale
+
+
+def hybrid(
+    backbone: nn.Module,
+    X: Tensor,
+    num_outputs: int,
+    num_layers: int = 2,
+    num_inducing: int = 128,
+    *,
+    reduce_to: int | None = None,
+    hidden_dim: int | None = None,
+    activation: str | Activation | None = None,
+    kernel: KernelName = "arccosine",
+    num_points: int | None = None,
+    likelihood: Likelihood | None = None,
+    generator: torch.Generator | None = None,
+) -> DeepGP:
+    """A deep GP behind a backbone, such as the convolutions of a trained network.
+
+    `fit` trains the backbone in both stages. After `backbone.requires_grad_(False)` it does not, and takes each image
+    through it only once.
+
+    Args:
+        backbone: From inputs to features [N, D]; part of the model from now on, and in evaluation mode.
+        X: Inputs such as it will be trained on: features are centred and scaled by what these give.
+        num_outputs: P; for a softmax likelihood, the number of classes.
+        num_layers: How many GP layers.
+        num_inducing: M of each.
+        reduce_to: How many principal directions of the features to keep, by a linear layer that is trained where the
+            backbone is; all features by default.
+        hidden_dim: The width between layers; P by default.
+        activation: As in `deep_gp`.
+        kernel: As in `deep_gp`.
+        num_points: As in `deep_gp`.
+        likelihood: A gpytorch likelihood; by default softmax over P classes.
+        generator: Draws the initial directions.
+
+    Example:
+        >>> import actgp, torch
+        >>> convolutions = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten())
+        >>> model = actgp.hybrid(convolutions, torch.rand(50, 1, 8, 8), num_outputs=10, num_inducing=20)
+    """
+    P = checks.integer(num_outputs, "num_outputs", minimum=1)
+    z = _features(backbone, X)
+    if likelihood is None:
+        likelihood = SoftmaxLikelihood(num_classes=P, num_features=P, mixing_weights=False)
+    scaling = _scaling(z) if reduce_to is None else _reduction(z, checks.integer(reduce_to, "reduce_to", minimum=1))
+    if not any(p.requires_grad for p in backbone.parameters()):
+        scaling.requires_grad_(False)
+    head = deep_gp(
+        z.shape[1] if reduce_to is None else reduce_to,
+        P,
+        num_layers,
+        num_inducing,
+        hidden_dim=P if hidden_dim is None else hidden_dim,
+        activation=activation,
+        kernel=kernel,
+        num_points=num_points,
+        likelihood=likelihood,
+        generator=generator,
+    ).to(z)
+    return DeepGP(head.gp_layers, head.likelihood, nn.Sequential(backbone, scaling))
+
+
+@torch.no_grad()
+def _features(backbone: nn.Module, X: Tensor) -> Float[Tensor, "N D"]:
+    """At rows from all over X."""
+    if checks.finite(checks.tensor(X, "X"), "X").ndim < 2 or len(X) < 2:
+        raise ValueError(f"X must have shape [N, …] with at least two rows, got {list(X.shape)}; pass a batch")
+    backbone.eval()
+    rows = X[:: -(-len(X) // MOST_ROWS)]
+    z = torch.cat([backbone(part) for part in rows.split(ROWS)])
+    if z.ndim != 2:
+        raise ValueError(
+            f"a backbone must give features [N, D], got {list(z.shape)}; end it with nn.Flatten() or a pooling"
+        )
+    return checks.finite(z, "the backbone's output")
+
+
+def _scaling(z: Float[Tensor, "N D"]) -> FeatureScale:
+    mean = z.mean(0)
+    spread = (z - mean).square().sum(1).mean().sqrt().clamp_min(SMALLEST)
+    return FeatureScale(mean, RADIUS / spread)
+
+
+@torch.no_grad()
+def _reduction(z: Float[Tensor, "N D"], K: int) -> nn.Linear:
+    N, D = z.shape
+    if min(N, D) < K:
+        raise ValueError(
+            f"reduce_to must be at most {min(N, D)}, the features and rows that there are, got {K}; lower it"
+        )
+    mean = z.mean(0)
+    _, sizes, V = torch.linalg.svd((z - mean).double(), full_matrices=False)  # [N, D] = U diag(sizes) V
+    spread = (sizes[:K].square().sum() / N).sqrt().clamp_min(SMALLEST)
+    linear = nn.Linear(D, K).to(z)
+    linear.weight.copy_(RADIUS / spread * V[:K])
+    linear.bias.copy_(-linear.weight @ mean)
+    return linear
