@@ -160,6 +160,10 @@ def _integrated_moments(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """E[y], E[Var[y | f]] and Var[E[y | f]] by quadrature over f."""
     f, log_weights = _nodes(likelihood, mean, variance)
+    if isinstance(likelihood, SoftmaxLikelihood):  # nodes of equal weight, in few passes over them
+        p = f.softmax(-1) if likelihood.mixing_weights is None else conditional(likelihood, f).probs
+        total, square = p.mean((0, 1)), p.square_().mean((0, 1))  # E[p], E[p²]
+        return total, total - square, (square - total.square()).clamp_min(0.0)
     weights = log_weights.exp().reshape(-1, 1, 1, 1) / len(mean)
     given_mean, given_variance = _conditional_moments(conditional(likelihood, f))  # [Q, S, N, P]
     if isinstance(likelihood, BernoulliLikelihood):
