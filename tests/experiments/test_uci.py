@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from actgp.baselines import OurDeepGP, Settings
 from actgp.cli import app
 from actgp.datasets import DatasetUnavailable, Regression
-from actgp.experiments.uci import ABLATIONS, Cell, Store, grid_cells, missing, run_cell, run_grid
+from actgp.experiments.store import Store
+from actgp.experiments.uci import ABLATIONS, Cell, grid_cells, missing, run_cell, run_grid
 from actgp.experiments.uci import cells as cells_module
 from actgp.experiments.uci import grid as grid_module
 from actgp.experiments.uci.cells import standardised

@@ -2,7 +2,7 @@
 
 from actgp.experiments.uci.cells import NUM_SPLITS, Cell, run_cell
 from actgp.experiments.uci.contestants import ABLATED, ABLATIONS, CONTESTANTS
-from actgp.experiments.uci.grid import QUICK, Store, grid_cells, missing, run_grid
+from actgp.experiments.uci.grid import QUICK, grid_cells, missing, run_grid
 
 __all__ = [
     "ABLATED",
@@ -11,7 +11,6 @@ __all__ = [
     "NUM_SPLITS",
     "QUICK",
     "Cell",
-    "Store",
     "grid_cells",
     "missing",
     "run_cell",

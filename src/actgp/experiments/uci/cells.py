@@ -1,11 +1,9 @@
 """One cell of the grid: a contestant on a split of a data set, standardised on the training part."""
 
-import platform
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import gpytorch
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -13,9 +11,9 @@ from torch import Tensor
 
 from actgp.baselines import Settings
 from actgp.datasets import Regression, load_regression, splits
+from actgp.experiments.store import versions
 from actgp.experiments.uci.contestants import builder
 from actgp.metrics import scores
-from actgp.version import __version__
 
 NUM_SPLITS = 5
 TEST_FRACTION = 0.1
@@ -82,10 +80,5 @@ def run_cell(cell: Cell, settings: Settings) -> dict[str, Any]:
         "rows": {"train": len(part.X_train), "test": len(part.X_test)},
         "inputs": dataset.X.shape[1],
         "configuration": asdict(settings),
-        "versions": {
-            "actgp": __version__,
-            "torch": torch.__version__,
-            "gpytorch": gpytorch.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": versions(),
     }

@@ -1,55 +1,16 @@
-"""Models × data sets × splits, side by side through joblib; what is done stays done.
+"""Models × data sets × splits: which cells there are, and which are still to be run."""
 
-A result is appended to a file of JSON lines, and forced onto the disk, when its cell has finished. Run again, a grid
-does what is missing. An interrupt loses the cells that were under way. joblib's own settings decide where cells run:
-inside `joblib.parallel_config(backend="dask")` a Dask cluster carries them.
-"""
-
-import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
-
-from joblib import Parallel, delayed
+from functools import partial
 
 from actgp.baselines import Settings
 from actgp.datasets import load_regression
+from actgp.experiments.store import Record, Store, run_cells
 from actgp.experiments.uci.cells import NUM_SPLITS, TEST_FRACTION, Cell, run_cell
 from actgp.experiments.uci.contestants import ABLATIONS, CONTESTANTS, takes
 
 QUICK = Settings(network_steps=200, posterior_steps=50, exact_steps=20, members=2, samples=10)
-
-
-class Store:
-    """A file of JSON lines, one for each finished cell."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def records(self) -> list[dict[str, Any]]:
-        """What is stored; a last line that was cut off does not count."""
-        if not self.path.exists():
-            return []
-        found = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            try:
-                found.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
-        return found
-
-    def append(self, record: dict[str, Any]) -> None:
-        """Adds a line, and waits until it is on the disk."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a+b") as file:
-            if file.tell() > 0:  # after a line that was cut off, begin a new one
-                file.seek(-1, os.SEEK_END)
-                file.write(b"" if file.read(1) == b"\n" else b"\n")
-            file.write(json.dumps(record).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def grid_cells(data: Sequence[str], models: Sequence[str], num_splits: int, settings: Settings) -> list[Cell]:
@@ -71,20 +32,10 @@ def grid_cells(data: Sequence[str], models: Sequence[str], num_splits: int, sett
 
 def missing(wanted: Sequence[Cell], store: Store, settings: Settings) -> list[Cell]:
     """The cells that are not stored yet; refuses a file with results of other settings."""
-    done = set()
-    for record in store.records():
-        if record["configuration"] != asdict(settings):
-            raise ValueError(
-                f"results in one file must have the same configuration, got another one in {store.path}; "
-                "write to another file, or delete that one"
-            )
-        done.add(Cell(record["data"], record["split"], record["model"]))
+    done = {Cell(record["data"], record["split"], record["model"]) for record in store.records_of(asdict(settings))}
     return [cell for cell in wanted if cell not in done]
 
 
-def run_grid(wanted: Sequence[Cell], store: Store, settings: Settings, num_jobs: int) -> Iterator[dict[str, Any]]:
+def run_grid(wanted: Sequence[Cell], store: Store, settings: Settings, num_jobs: int) -> Iterator[Record]:
     """Runs cells side by side, and gives each result once it is stored."""
-    parallel = Parallel(n_jobs=num_jobs, return_as="generator_unordered")
-    for record in parallel(delayed(run_cell)(cell, settings) for cell in wanted):
-        store.append(record)
-        yield record
+    return run_cells(partial(run_cell, settings=settings), wanted, store, num_jobs)
