@@ -21,18 +21,24 @@ STEPS = 100
 RATE = 0.1
 
 
+def require_laplace() -> Any:
+    """laplace-torch's `Laplace`, if it is installed."""
+    if laplace is None:
+        raise ImportError("this baseline needs laplace-torch, got none of it; install it with pip")
+    return laplace.Laplace
+
+
 class LastLayerLaplace:
     """A full Gauss–Newton posterior of the last layer; prior precision and noise by the marginal likelihood."""
 
     def __init__(self, settings: Settings, seed: int) -> None:
-        if laplace is None:
-            raise ImportError("this baseline needs laplace-torch, got none of it; install it with pip")
+        self.laplace = require_laplace()
         self.inner = Network(settings, seed, "training")
 
     @torch.enable_grad()
     def fit(self, X: Float[Tensor, "N D"], y: Float[Tensor, " N"]) -> None:
         self.inner.fit(X, y)
-        self.posterior: Any = laplace.Laplace(
+        self.posterior: Any = self.laplace(
             self.inner.network,
             "regression",
             subset_of_weights="last_layer",

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.distributions import Normal
 
-from actgp.baselines.predictor import Settings
+from actgp.baselines.predictor import Settings, Training
 from actgp.metrics import Predictive
 from actgp.training.data import TensorBatches
 from actgp.training.loop import Stage
@@ -37,7 +37,7 @@ def build_network(input_dim: int, settings: Settings, outputs: int = 1, dropout:
     return nn.Sequential(*layers)
 
 
-def hold_out(num_rows: int, settings: Settings, seed: int) -> tuple[Tensor, Tensor]:
+def hold_out(num_rows: int, settings: Training, seed: int) -> tuple[Tensor, Tensor]:
     """Rows to train on, and rows to judge by."""
     rows = torch.randperm(num_rows, generator=torch.Generator().manual_seed(seed))
     held = max(1, min(1_000, int(settings.validation * num_rows)))
@@ -55,23 +55,24 @@ def train_network(
     start = copy.deepcopy(network.state_dict())
     for attempt in range(ATTEMPTS):
         network.load_state_dict(start)
-        _train_once(network, X, y, rows, loss, settings, seed, settings.rate * LOWER**attempt)
+        descend(network, X, y, rows, loss, settings, seed, settings.rate * LOWER**attempt)
         with torch.no_grad():
             left = squared_error(network(X[rows[1]]), y[rows[1]]).mean()
         if left < CONSTANT * y[rows[1]].var(correction=0):
             return
 
 
-def _train_once(
+def descend(
     network: nn.Module,
     X: Tensor,
     y: Tensor,
     rows: tuple[Tensor, Tensor],
     loss: Loss,
-    settings: Settings,
+    settings: Training,
     seed: int,
     rate: float,
 ) -> None:
+    """Adam from where the network is; ends with the parameters that predicted the held-out rows best."""
     train, held = rows
     adam = torch.optim.Adam(network.parameters(), lr=rate, fused=True)
 

@@ -21,6 +21,19 @@ class Predictor(Protocol):
         """A distribution for each row: batch shape [N]."""
 
 
+class Training(Protocol):
+    """How a network is trained: steps, rows of a minibatch, patience, and the part of the rows that is held out."""
+
+    @property
+    def network_steps(self) -> int: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def patience(self) -> int: ...
+    @property
+    def validation(self) -> float: ...
+
+
 @dataclass(frozen=True)
 class Settings:
     """What all contestants share, the same for every data set.

@@ -1,6 +1,6 @@
 """`actgp run`: the paper's experiments, each one command that can be interrupted and run again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from actgp.baselines import Settings
 from actgp.datasets import UCI, DatasetUnavailable
 from actgp.experiments import banana as bananas
+from actgp.experiments import images as pictures
 from actgp.experiments import uci as grid
+from actgp.experiments.store import Record, Store
 from actgp.experiments.two_classes import compare, draw
 
 run = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True, add_completion=False)
@@ -54,33 +56,50 @@ def _run_cells(
 ) -> None:
     settings = grid.QUICK if quick else Settings()
     splits = 1 if quick else splits
-    store = grid.Store(results or Path("results") / f"{name}{'_quick' if quick else ''}.jsonl")
+    store = Store(results or Path("results") / f"{name}{'_quick' if quick else ''}.jsonl")
     try:
         wanted = grid.grid_cells(data, models, splits, settings)
         left = grid.missing(wanted, store, settings)
     except (ValueError, DatasetUnavailable) as error:
         raise typer.BadParameter(str(error)) from error
-    done = len(wanted) - len(left)
-    console.print(f"{len(wanted)} cells, {done} of them done; results in {store.path}", highlight=False, soft_wrap=True)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        console=console,
-    )
-    with bar:
-        task = bar.add_task("cells", total=len(wanted), completed=done)
-        for record in grid.run_grid(left, store, settings, jobs):
-            metrics = record["metrics"]
-            bar.advance(task)
-            console.print(
-                f"[dim]{record['data']} {record['split']} {record['model']}: RMSE {metrics['rmse']:.3f}, "
-                f"NLPD {metrics['nlpd']:.3f}, {record['seconds']['train']:.0f} s[/dim]",
-                highlight=False,
-            )
+    for record in _with_progress(grid.run_grid(left, store, settings, jobs), len(wanted), len(left), store):
+        metrics = record["metrics"]
+        console.print(
+            f"[dim]{record['data']} {record['split']} {record['model']}: RMSE {metrics['rmse']:.3f}, "
+            f"NLPD {metrics['nlpd']:.3f}, {record['seconds']['train']:.0f} s[/dim]",
+            highlight=False,
+        )
+
+
+@run.command()
+def images(
+    dataset: Annotated[list[str] | None, typer.Option(help="Images; may be repeated. All three by default.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="A contestant; may be given again. All by default.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = pictures.NUM_SEEDS,
+    jobs: Annotated[int, typer.Option(help="Cells at a time, one thread each; −1 for as many as cores.")] = -1,
+    results: Annotated[Path | None, typer.Option(help="The file of results; taken up from if it is there.")] = None,
+    quick: Quick = False,
+) -> None:
+    """Contestants × MNIST, Fashion-MNIST, CIFAR-10 × seeds, on test images and on shifted ones.
+
+    Each result is stored as it comes, trained networks beside it, and a rerun does what is missing.
+    """
+    settings = pictures.QUICK if quick else pictures.ImageSettings()
+    seeds = 1 if quick else seeds
+    store = Store(results or Path("results") / ("images_quick.jsonl" if quick else "images.jsonl"))
+    try:
+        wanted = pictures.grid_cells(dataset or list(pictures.SHIFTS_OF), model or list(pictures.CONTESTANTS), seeds)
+        left = pictures.missing(wanted, store, settings)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    running = pictures.run_grid(left, store, settings, jobs)
+    for record in _with_progress(running, len(wanted), len(left), store):
+        metrics = record["metrics"]
+        console.print(
+            f"[dim]{record['data']} {record['seed']} {record['model']}: accuracy {metrics['accuracy']:.1%}, "
+            f"log-likelihood {metrics['log_likelihood']:.3f}, {record['seconds']['train']:.0f} s[/dim]",
+            highlight=False,
+        )
 
 
 @run.command()
@@ -106,3 +125,23 @@ def banana(
     output.mkdir(parents=True, exist_ok=True)
     for path in (bananas.write_scores(results, scores, study.seed), draw(output / "banana.png", study, scores)):
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+
+
+def _with_progress(running: Iterator[Record], wanted: int, left: int, store: Store) -> Iterator[Record]:
+    """Passes results on, and shows how many of the cells are done."""
+    done = wanted - left
+    console.print(f"{wanted} cells, {done} of them done; results in {store.path}", highlight=False, soft_wrap=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=console,
+    )
+    with bar:
+        task = bar.add_task("cells", total=wanted, completed=done)
+        for record in running:
+            bar.advance(task)
+            yield record

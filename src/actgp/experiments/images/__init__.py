@@ -1,0 +1,19 @@
+"""The paper's experiment with images under shift: contestants on MNIST, Fashion-MNIST and CIFAR-10."""
+
+from actgp.experiments.images.cells import SHIFTS_OF, Cell, run_cell
+from actgp.experiments.images.contestants import CONTESTANTS
+from actgp.experiments.images.grid import NUM_SEEDS, grid_cells, missing, run_grid
+from actgp.experiments.images.settings import QUICK, ImageSettings
+
+__all__ = [
+    "CONTESTANTS",
+    "NUM_SEEDS",
+    "QUICK",
+    "SHIFTS_OF",
+    "Cell",
+    "ImageSettings",
+    "grid_cells",
+    "missing",
+    "run_cell",
+    "run_grid",
+]
