@@ -104,11 +104,14 @@ def report(
     markdown: Annotated[Path | None, typer.Option(help="The same as Markdown, with its pictures beside it.")] = None,
     banana: Annotated[Path | None, typer.Option(help="Results of `actgp run banana`.")] = None,
     ablation: Annotated[Path | None, typer.Option(help="Results of `actgp run ablation`.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Results of `actgp run images`.")] = None,
     commentary: Annotated[Path | None, typer.Option(help="A text to stand under the main table.")] = None,
 ) -> None:
     """Write one self-contained page from stored results: figures, tables, ranks, calibration, cost."""
     try:
-        paths = write_report(results, html, markdown, banana, ablation, commentary)
+        paths = write_report(
+            results, html, markdown, banana=banana, ablation=ablation, images=images, commentary=commentary
+        )
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
     _report(paths)

@@ -53,7 +53,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     (folder / "text.txt").write_text(COMMENTARY, encoding="utf-8")
     page, markdown = folder / "site" / "index.html", folder / "docs" / "some results.md"
     ablation = grid.write(folder / "ablation.jsonl", [r for r in grid.records() if r["data"] != "large"])
-    paths = write_report(results, page, markdown, banana, ablation, folder / "text.txt")
+    paths = write_report(results, page, markdown, banana=banana, ablation=ablation, commentary=folder / "text.txt")
     return Report(paths, page.read_text(encoding="utf-8"), markdown.read_text(encoding="utf-8"))
 
 

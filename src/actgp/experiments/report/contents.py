@@ -1,33 +1,43 @@
 """What a report says, and in which order."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from actgp.experiments.report import metrics, ranks, tables
+from actgp.experiments.report import image_tables, metrics, ranks, tables
 from actgp.experiments.report.banana import Banana
 from actgp.experiments.report.blocks import Block, Document, Heading, Paragraph
-from actgp.experiments.report.figures import draw_all
+from actgp.experiments.report.figures import draw_all, reliability, shifts
+from actgp.experiments.report.images import ImageRun
 from actgp.experiments.report.ranks import Grid
 from actgp.experiments.report.records import Results
 
 
-def compose(
-    results: Results,
-    pictures: Path,
-    prefix: str,
-    commentary: Sequence[str] = (),
-    banana: Sequence[Banana] = (),
-    ablation: Results | None = None,
-) -> Document:
+@dataclass(frozen=True)
+class Besides:
+    """What a report has beside the grid; a section without results is left out.
+
+    Attributes:
+        commentary: Paragraphs under the main table.
+        banana: Results on the banana data.
+        ablation: Results of our model with one ingredient taken out at a time.
+        images: Results on images.
+    """
+
+    commentary: Sequence[str] = ()
+    banana: Sequence[Banana] = ()
+    ablation: Results | None = None
+    images: Sequence[ImageRun] = ()
+
+
+def compose(results: Results, pictures: Path, prefix: str, besides: Besides) -> Document:
     """Draws the figures and puts everything in order.
 
     Args:
         results: What has run.
         pictures: The folder for the figures.
         prefix: What their names begin with.
-        commentary: Paragraphs under the main table.
-        banana: Results on the banana data; without any, their section is left out.
-        ablation: Results of our model with one ingredient taken out at a time; the same.
+        besides: What else there is.
     """
     models = ranks.order(results)
     figures = draw_all(results, models, pictures, prefix)
@@ -35,7 +45,7 @@ def compose(
         *_introduction(results, models),
         Heading("Negative log predictive density"),
         tables.medians(results, models, metrics.NLPD, "Median NLPD; lower is better"),
-        *map(Paragraph, commentary),
+        *map(Paragraph, besides.commentary),
         figures["scores"],
         Heading("Root mean square error"),
         tables.medians(results, models, metrics.RMSE, "Median RMSE; lower is better"),
@@ -56,15 +66,12 @@ def compose(
         tables.seconds(results, models),
         *([figures["cost"]] if "cost" in figures else []),
     ]
-    if ablation is not None:
-        rows, title = ranks.order(ablation), "with one ingredient taken out at a time"
-        blocks += [
-            Heading("What each ingredient is worth"),
-            tables.medians(ablation, rows, metrics.NLPD, f"Median NLPD {title}"),
-            tables.medians(ablation, rows, metrics.RMSE, f"Median RMSE {title}"),
-        ]
-    if banana:
-        blocks += [Heading("Banana data"), tables.banana(banana)]
+    if besides.ablation is not None:
+        blocks += _ablation(besides.ablation)
+    if besides.banana:
+        blocks += [Heading("Banana data"), tables.banana(besides.banana)]
+    if besides.images:
+        blocks += _images(besides.images, pictures, prefix)
     if all(map(results.has, (metrics.NLPD_ORIGINAL.key, metrics.RMSE_ORIGINAL.key))):
         blocks += [
             Heading("In the units of the data"),
@@ -76,6 +83,22 @@ def compose(
         blocks.append(tables.progress(results, models))
     blocks.append(Paragraph(_provenance(results)))
     return Document(f"Results: {results.experiment}", tuple(blocks))
+
+
+def _images(runs: Sequence[ImageRun], folder: Path, prefix: str) -> list[Block]:
+    blocks: list[Block] = [
+        Heading("Images under shift"),
+        Paragraph(
+            "Means over seeds, with their standard deviation where there are several. AUROC says how well the entropy "
+            "of predictions tells foreign or shifted images from test images: 0.5 for not at all, 1 for always."
+        ),
+        shifts.draw(runs, folder / f"{prefix}shifts.png"),
+        reliability.draw(runs, folder / f"{prefix}reliability.png"),
+    ]
+    for run in {run.data: run for run in runs}.values():
+        blocks.append(image_tables.unshifted(runs, run.data))
+        blocks += [image_tables.shifted(runs, run.data, shift) for shift in run.shifts]
+    return blocks
 
 
 def _introduction(results: Results, models: Sequence[str]) -> list[Block]:
@@ -94,6 +117,15 @@ def _introduction(results: Results, models: Sequence[str]) -> list[Block]:
         "other models have: it is shown, with a hollow marker in the figure, but neither ranked nor best."
     )
     return [Paragraph(text), Paragraph(missing)]
+
+
+def _ablation(results: Results) -> list[Block]:
+    rows, title = ranks.order(results), "with one ingredient taken out at a time"
+    return [
+        Heading("What each ingredient is worth"),
+        tables.medians(results, rows, metrics.NLPD, f"Median NLPD {title}"),
+        tables.medians(results, rows, metrics.RMSE, f"Median RMSE {title}"),
+    ]
 
 
 def _ranks(results: Results) -> list[Block]:

@@ -63,6 +63,15 @@ class Line(NamedTuple):
             raise ValueError(f"{self.where}: {name!r} must be an object, got {value!r}; mend or remove the line")
         return Line(f"{self.where}, {name!r}", value)
 
+    def objects(self, name: str) -> "list[Line]":
+        """The field `name`, a list of objects."""
+        value = self._field(name)
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise ValueError(
+                f"{self.where}: {name!r} must be a list of objects, got {value!r}; mend or remove the line"
+            )
+        return [Line(f"{self.where}, {name!r} {i}", item) for i, item in enumerate(value)]
+
     def _field(self, name: str) -> Any:
         if name not in self.fields:
             raise ValueError(

@@ -6,7 +6,8 @@ from tempfile import TemporaryDirectory
 
 from actgp.experiments.report.banana import read_banana
 from actgp.experiments.report.blocks import Picture
-from actgp.experiments.report.contents import compose
+from actgp.experiments.report.contents import Besides, compose
+from actgp.experiments.report.images import read_images
 from actgp.experiments.report.markdown import write_markdown
 from actgp.experiments.report.page import write_page
 from actgp.experiments.report.records import read_results
@@ -16,8 +17,10 @@ def write_report(
     results: Path,
     html: Path,
     markdown: Path | None = None,
+    *,
     banana: Path | None = None,
     ablation: Path | None = None,
+    images: Path | None = None,
     commentary: Path | None = None,
 ) -> list[Path]:
     """Writes what a grid of models × data sets × splits has found, as a page and as Markdown.
@@ -30,19 +33,23 @@ def write_report(
             None writes no Markdown.
         banana: A file with results on the banana data, one JSON object a line. None leaves them out.
         ablation: A file like the first, of our model with one ingredient taken out at a time. None leaves it out.
+        images: A file with results on images, likewise.
         commentary: A file with plain text for under the main table, its paragraphs separated by blank lines.
 
     Returns:
         The paths of the page, of the Markdown and of its pictures. Each picture's numbers are beside it, as CSV.
     """
     cells = read_results(results)
-    runs = [] if banana is None else read_banana(banana)
-    taken_out = None if ablation is None else read_results(ablation)
-    paragraphs = [] if commentary is None else _paragraphs(commentary)
+    besides = Besides(
+        commentary=[] if commentary is None else _paragraphs(commentary),
+        banana=[] if banana is None else read_banana(banana),
+        ablation=None if ablation is None else read_results(ablation),
+        images=[] if images is None else read_images(images),
+    )
     if markdown is None:
         with TemporaryDirectory() as folder:
-            return [write_page(html, compose(cells, Path(folder), "", paragraphs, runs, taken_out))]
-    document = compose(cells, markdown.parent, f"{markdown.stem}_", paragraphs, runs, taken_out)
+            return [write_page(html, compose(cells, Path(folder), "", besides))]
+    document = compose(cells, markdown.parent, f"{markdown.stem}_", besides)
     pictures = [block.path for block in document.blocks if isinstance(block, Picture)]
     return [write_page(html, document), write_markdown(markdown, document), *pictures]
 

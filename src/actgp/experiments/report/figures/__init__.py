@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from actgp.experiments.report.blocks import Picture
-from actgp.experiments.report.figures import calibration, cost, scores
+from actgp.experiments.report.figures import calibration, cost, reliability, scores, shifts
 from actgp.experiments.report.ranks import largest_grid
 from actgp.experiments.report.records import Results
 
-__all__ = ["draw_all"]
+__all__ = ["draw_all", "reliability", "shifts"]
 
 
 def draw_all(results: Results, models: Sequence[str], folder: Path, prefix: str = "") -> dict[str, Picture]:
