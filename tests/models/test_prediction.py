@@ -193,3 +193,15 @@ def test_each_component_is_integrated_by_itself(generator: torch.Generator) -> N
     expected = torch.stack([(part + 3.0 * noise).softmax(-1).mean((0, 1)) for part in mean]).mean(0)
     prediction = actgp.Prediction(mean, torch.full_like(mean, 9.0), likelihood)
     torch.testing.assert_close(prediction.probabilities, expected, atol=6e-3, rtol=0)
+
+
+def test_softmax_moments_are_those_of_the_general_way(dtype: torch.dtype) -> None:
+    g = torch.Generator().manual_seed(0)
+    mean, variance = torch.randn(3, 40, 4, generator=g).to(dtype), torch.rand(3, 40, 4, generator=g).to(dtype)
+    plain = SoftmaxLikelihood(num_classes=4, num_features=4, mixing_weights=False)
+    mixed = SoftmaxLikelihood(num_classes=4, num_features=4)
+    with torch.no_grad():
+        mixed.mixing_weights.copy_(torch.eye(4))
+    ours, general = (actgp.Prediction(mean, variance, likelihood) for likelihood in (plain, mixed))
+    for name in ("probabilities", "aleatoric", "epistemic"):
+        torch.testing.assert_close(getattr(ours, name), getattr(general, name), atol=1e-5, rtol=1e-4)

@@ -28,6 +28,18 @@ def require_laplace() -> Any:
     return laplace.Laplace
 
 
+def maximise_evidence(posterior: Any, log_noise: Float[Tensor, "1"] | None = None) -> None:
+    """Sets the prior precision, and the noise where there is any, by Adam on the marginal likelihood."""
+    log_prior = torch.zeros(1, requires_grad=True)
+    adam = torch.optim.Adam([log_prior] if log_noise is None else [log_prior, log_noise], lr=RATE)
+    for _ in range(STEPS):
+        adam.zero_grad()
+        noise = None if log_noise is None else log_noise.exp()
+        loss = -posterior.log_marginal_likelihood(log_prior.exp(), noise)
+        loss.backward()
+        adam.step()
+
+
 class LastLayerLaplace:
     """A full Gauss–Newton posterior of the last layer; prior precision and noise by the marginal likelihood."""
 
@@ -46,15 +58,8 @@ class LastLayerLaplace:
             sigma_noise=self.inner.variance.sqrt().item(),
         )
         self.posterior.fit(DataLoader(TensorDataset(X, y[:, None]), batch_size=1_000))
-        log_prior, log_noise = (torch.zeros(1, requires_grad=True) for _ in range(2))
-        with torch.no_grad():
-            log_noise.fill_(self.inner.variance.sqrt().log().item())
-        adam = torch.optim.Adam([log_prior, log_noise], lr=RATE)
-        for _ in range(STEPS):
-            adam.zero_grad()
-            loss = -self.posterior.log_marginal_likelihood(log_prior.exp(), log_noise.exp())
-            loss.backward()
-            adam.step()
+        log_noise = self.inner.variance.sqrt().log().reshape(1).requires_grad_()
+        maximise_evidence(self.posterior, log_noise)
         self.noise = log_noise.exp().item() ** 2
 
     @torch.no_grad()

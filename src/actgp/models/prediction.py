@@ -159,11 +159,9 @@ def _integrated_moments(
     likelihood: Likelihood, mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """E[y], E[Var[y | f]] and Var[E[y | f]] by quadrature over f."""
+    if isinstance(likelihood, SoftmaxLikelihood) and likelihood.mixing_weights is None:
+        return _softmax_moments(mean, variance)
     f, log_weights = _nodes(likelihood, mean, variance)
-    if isinstance(likelihood, SoftmaxLikelihood):  # nodes of equal weight, in few passes over them
-        p = f.softmax(-1) if likelihood.mixing_weights is None else conditional(likelihood, f).probs
-        total, square = p.mean((0, 1)), p.square_().mean((0, 1))  # E[p], E[p²]
-        return total, total - square, (square - total.square()).clamp_min(0.0)
     weights = log_weights.exp().reshape(-1, 1, 1, 1) / len(mean)
     given_mean, given_variance = _conditional_moments(conditional(likelihood, f))  # [Q, S, N, P]
     if isinstance(likelihood, BernoulliLikelihood):
@@ -176,6 +174,18 @@ def _integrated_moments(
     return total, aleatoric, (weights * (given_mean - total).square()).sum((0, 1))
 
 
+def _softmax_moments(
+    mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]
+) -> tuple[Float[Tensor, "N P"], Float[Tensor, "N P"], Float[Tensor, "N P"]]:
+    """The same for class probabilities p, at nodes of equal weight: E[p], E[p] − E[p²] and E[p²] − E[p]²."""
+    # Classes come first: a softmax over the last of few entries is several times slower.
+    latent, sd = (values.permute(2, 0, 1).unsqueeze(1).contiguous() for values in (mean, variance.sqrt()))
+    points = _sobol(mean).permute(3, 0, 1, 2).contiguous()  # [P, Q, S, 1]
+    p = torch.addcmul(latent, sd, points).softmax(0)  # [P, Q, S, N]
+    total, square = p.mean((1, 2)).T, p.square_().mean((1, 2)).T
+    return total, total - square, (square - total.square()).clamp_min(0.0)
+
+
 def _nodes(
     likelihood: Likelihood, mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]
 ) -> tuple[Float[Tensor, "Q S N P"], Float[Tensor, " Q"]]:
@@ -184,11 +194,15 @@ def _nodes(
         # The trapezoidal rule resolves likelihoods down to a thirtieth of the latent's sd; Gauss–Hermite does not.
         x = torch.linspace(-QUADRATURE_RANGE, QUADRATURE_RANGE, QUADRATURE_POINTS).to(mean)
         return mean + variance.sqrt() * x.reshape(-1, 1, 1, 1), (-0.5 * x**2).log_softmax(0)
+    points = _sobol(mean)
+    return mean + variance.sqrt() * points, mean.new_full((len(points),), -log(len(points)))
+
+
+def _sobol(mean: Float[Tensor, "S N P"]) -> Float[Tensor, "Q S 1 P"]:
+    """Components have points of their own: runs of the sequence, of which each covers the normal distribution."""
     S, _, P = mean.shape
     Q = -(-SOBOL_POINTS // S)
-    # Components have points of their own: runs of the sequence, of which each covers the normal distribution.
-    points = normal_points(S * Q, P, SEED).to(mean).reshape(S, Q, 1, P).transpose(0, 1)  # [Q, S, 1, P]
-    return mean + variance.sqrt() * points, mean.new_full((Q,), -log(Q))
+    return normal_points(S * Q, P, SEED).to(mean).reshape(S, Q, 1, P).transpose(0, 1)
 
 
 def _draws(

@@ -1,6 +1,5 @@
 """Results on images in a report: read, averaged over seeds, drawn, and refused where they are something else."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -72,7 +71,7 @@ def test_a_report_shows_figures_and_tables_of_images(path: Path, tmp_path: Path)
     text = markdown.read_text()
     for wanted in ("Images under shift", "mnist: test images", "cifar10: mean over the levels of pixelate", "0.970 ±"):
         assert wanted in text
-    rows = list(csv.DictReader((tmp_path / "out" / "report_shifts.csv").open()))
+    rows = (tmp_path / "out" / "report_shifts.csv").read_text().splitlines()[1:]
     assert len(rows) == 3 * 2 * 3 * 2  # shifts, models, levels, scores
 
 

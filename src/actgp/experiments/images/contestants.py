@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from actgp.baselines.ensemble import SEED_STRIDE
-from actgp.baselines.last_layer_laplace import require_laplace
+from actgp.baselines.last_layer_laplace import maximise_evidence, require_laplace
 from actgp.baselines.network import hold_out
 from actgp.experiments.images.networks import ROWS, Networks, cross_entropy, logits
 from actgp.models import hybrid
@@ -118,7 +118,7 @@ class Laplace:
             network, "classification", subset_of_weights="last_layer", hessian_structure="full"
         )
         self.posterior.fit(DataLoader(TensorDataset(images.X_train, images.y_train), batch_size=ROWS))
-        self.posterior.optimize_prior_precision(method="marglik")
+        maximise_evidence(self.posterior)
 
     @torch.no_grad()
     def probabilities(self, X: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
