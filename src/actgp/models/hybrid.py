@@ -30,6 +30,9 @@ class FeatureScale(nn.Module):
         scale: c.
     """
 
+    mean: Tensor
+    scale: Tensor
+
     def __init__(self, mean: Float[Tensor, " D"], scale: Float[Tensor, ""]) -> None:
         super().__init__()
         self.register_buffer("mean", mean.clone())
