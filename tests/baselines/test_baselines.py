@@ -90,7 +90,7 @@ def test_inducing_inputs_are_apart_also_where_rows_repeat() -> None:
 def test_a_network_that_has_learnt_nothing_starts_anew_at_a_lower_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data()
     rates = []
-    once = network_module._train_once
+    once = network_module.descend
 
     def train(network: torch.nn.Module, *others: Any) -> None:
         rates.append(others[-1])
@@ -99,7 +99,7 @@ def test_a_network_that_has_learnt_nothing_starts_anew_at_a_lower_rate(monkeypat
         else:
             once(network, *others)
 
-    monkeypatch.setattr(network_module, "_train_once", train)
+    monkeypatch.setattr(network_module, "descend", train)
     model = Network(SMALL, 0, "training")
     model.fit(X, y)
     assert rates == [pytest.approx(SMALL.rate), pytest.approx(0.3 * SMALL.rate)]
