@@ -25,6 +25,7 @@ from actgp.models import hybrid
 from actgp.training import Recipe, fit
 
 COLDEST, HOTTEST = -3.0, 3.0  # log T
+HEAD_RATE = 3e-3  # of a head on fixed features, in both stages
 
 
 class Classifier(Protocol):
@@ -140,6 +141,8 @@ class Hybrid:
             network_steps=settings.head_steps,
             num_steps=settings.posterior_steps,
             objective="elbo",
+            network_rate=HEAD_RATE,
+            learning_rate=HEAD_RATE,
             batch_size=settings.batch_size,
             patience=settings.patience,
         )
