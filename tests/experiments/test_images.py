@@ -123,7 +123,7 @@ def test_unknown_names_are_refused() -> None:
 
 
 def test_the_command_runs_and_says_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiment, "QUICK", TINY)
+    monkeypatch.setitem(experiment.SETTINGS, "quick", TINY)
     path = tmp_path / "images.jsonl"
     arguments = ["run", "images", "--dataset", "mnist", "--model", "NN", "--quick", "--jobs", "1"]
     result = CliRunner().invoke(app, [*arguments, "--results", str(path)])

@@ -76,17 +76,21 @@ def images(
     dataset: Annotated[list[str] | None, typer.Option(help="Images; may be repeated. All three by default.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="A contestant; may be given again. All by default.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = pictures.NUM_SEEDS,
-    jobs: Annotated[int, typer.Option(help="Cells at a time, one thread each; −1 for as many as cores.")] = -1,
-    results: Annotated[Path | None, typer.Option(help="The file of results; taken up from if it is there.")] = None,
+    jobs: Jobs = -1,
+    results: Results = None,
     quick: Quick = False,
+    full: Annotated[bool, typer.Option(help="All images and six times the steps: a day on two cores.")] = False,
 ) -> None:
     """Contestants × MNIST, Fashion-MNIST, CIFAR-10 × seeds, on test images and on shifted ones.
 
     Each result is stored as it comes, trained networks beside it, and a rerun does what is missing.
     """
-    settings = pictures.QUICK if quick else pictures.ImageSettings()
+    if quick and full:
+        raise typer.BadParameter("expected --quick or --full, got both; choose one of them")
+    size = "quick" if quick else "full" if full else "usual"
+    settings = pictures.SETTINGS[size]
     seeds = 1 if quick else seeds
-    store = Store(results or Path("results") / ("images_quick.jsonl" if quick else "images.jsonl"))
+    store = Store(results or Path("results") / ("images.jsonl" if size == "usual" else f"images_{size}.jsonl"))
     try:
         wanted = pictures.grid_cells(dataset or list(pictures.SHIFTS_OF), model or list(pictures.CONTESTANTS), seeds)
         left = pictures.missing(wanted, store, settings)

@@ -3,12 +3,12 @@
 from actgp.experiments.images.cells import SHIFTS_OF, Cell, run_cell
 from actgp.experiments.images.contestants import CONTESTANTS
 from actgp.experiments.images.grid import NUM_SEEDS, grid_cells, missing, run_grid
-from actgp.experiments.images.settings import QUICK, ImageSettings
+from actgp.experiments.images.settings import SETTINGS, ImageSettings
 
 __all__ = [
     "CONTESTANTS",
     "NUM_SEEDS",
-    "QUICK",
+    "SETTINGS",
     "SHIFTS_OF",
     "Cell",
     "ImageSettings",

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ImageSettings:
-    """The full protocol by default.
+    """A protocol that two cores can afford, by default.
 
     Attributes:
         units: Hidden units, or inducing variables, of each dense layer.
-        network_steps: Steps of training a network: ten passes over 60,000 images.
+        network_steps: Steps of training a network.
         head_steps: Steps of training the hybrid's layers as a network, behind the trained convolutions.
         posterior_steps: Steps of training its posterior on the ELBO.
         batch_size: Images of a minibatch.
@@ -24,20 +24,31 @@ class ImageSettings:
     """
 
     units: int = 128
-    network_steps: int = 2_400
-    head_steps: int = 1_500
-    posterior_steps: int = 1_500
+    network_steps: int = 400
+    head_steps: int = 500
+    posterior_steps: int = 500
     batch_size: int = 256
     rate: float = 1e-3
-    patience: int = 600
+    patience: int = 200
     validation: float = 0.1
     members: int = 5
     dropout: float = 0.1
     samples: int = 10
-    train_images: int = 60_000
-    test_images: int = 10_000
+    train_images: int = 12_000
+    test_images: int = 2_000
 
 
-QUICK = ImageSettings(
-    network_steps=240, head_steps=200, posterior_steps=200, members=2, train_images=6_000, test_images=500
-)
+SETTINGS = {
+    "quick": ImageSettings(
+        network_steps=240, head_steps=200, posterior_steps=200, members=2, train_images=6_000, test_images=500
+    ),
+    "usual": ImageSettings(),
+    "full": ImageSettings(
+        network_steps=2_400,  # ten passes over 60,000 images
+        head_steps=1_500,
+        posterior_steps=1_500,
+        patience=600,
+        train_images=60_000,
+        test_images=10_000,
+    ),
+}
