@@ -24,12 +24,12 @@ class ImageSettings:
     """
 
     units: int = 128
-    network_steps: int = 400
-    head_steps: int = 500
+    network_steps: int = 600
+    head_steps: int = 400
     posterior_steps: int = 500
     batch_size: int = 256
     rate: float = 1e-3
-    patience: int = 200
+    patience: int = 300
     validation: float = 0.1
     members: int = 5
     dropout: float = 0.1
