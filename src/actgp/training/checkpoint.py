@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from actgp import files
 from actgp.models import DeepGP
-from actgp.training.data import Batches
+from actgp.training.data import Batch, Batches
 from actgp.training.loop import Stage
 from actgp.training.recipe import Recipe
 from actgp.training.rows import StageData
@@ -55,9 +55,14 @@ class Run:
         return self.data[min(self.current, len(self.data) - 1)].batches
 
     @property
+    def judges(self) -> Batch | None:
+        """The rows that stage 2 is judged by."""
+        return self.data[-1].held_out
+
+    @property
     def kl_weight(self) -> float:
         """The weight of the KL in stage 2."""
-        return self.recipe.weight(judged=self.data[-1].held_out is not None)
+        return self.recipe.weight(judged=self.judges is not None)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a checkpoint, or leaves the one that is there."""

@@ -16,6 +16,7 @@ from actgp.training.checkpoint import Run, saved_seeds
 from actgp.training.exact import fit_exactly
 from actgp.training.frozen import backbone_features, is_frozen, train_mode
 from actgp.training.loop import Callback, Step
+from actgp.training.noise import settle_noise
 from actgp.training.placing import place_points
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Recipe
@@ -169,6 +170,9 @@ def _fit_in_stages(
                 stage.run(run.batches, report, callback, save_sometimes)
             if stage.name == "network" and recipe.network_steps > 0:
                 run.network = model.network()
+            if stage.name == "posterior" and recipe.num_steps > 0 and run.judges is not None:
+                model.eval()
+                settle_noise(model, *run.judges)
             run.current += 1
             save()
     finally:

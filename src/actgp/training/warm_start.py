@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import torch
 from gpytorch.kernels import ScaleKernel
-from gpytorch.likelihoods import GaussianLikelihood
 from jaxtyping import Float64
 from torch import Tensor
 
@@ -23,6 +22,7 @@ from actgp.likelihoods import fisher_factors
 from actgp.linalg import block_posterior_scale
 from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches
+from actgp.training.noise import has_free_noise, set_noise
 from actgp.training.objectives import posterior_objective
 from actgp.training.recipe import Recipe
 
@@ -85,7 +85,7 @@ class ScaledModel:
         self.model, self.curvature = model, curvature
         self.means = [layer.q.mean.clone() for layer in model.gp_layers]
         self.variances = [_variance(layer) for layer in model.gp_layers]
-        self.noise = model.likelihood.noise.clone() if _has_free_noise(model) else None
+        self.noise = model.likelihood.noise.clone() if has_free_noise(model) else None
         self.free = (*(variance is not None for variance in self.variances), self.noise is not None)
 
     def apply(self, scales: Scales, kl_weight: float) -> None:
@@ -98,7 +98,7 @@ class ScaledModel:
             H = scale / (noise * kl_weight) * total
             layer.q.assign(mean * scale**-0.5, block_posterior_scale(H, layer.q.blocks).to(mean))
         if self.noise is not None:
-            _set_noise(self.model, self.noise.item() * noise)
+            set_noise(self.model, self.noise.item() * noise)
 
 
 def gauss_newton(model: DeepGP, batches: Batches) -> Curvature:
@@ -133,19 +133,10 @@ def _sensitivities(model: DeepGP, h: Tensor) -> list[Tensor]:
 
 def _start_noise(model: DeepGP, batches: Batches) -> None:
     """Gaussian noise starts as the network's training error."""
-    if not _has_free_noise(model):
+    if not has_free_noise(model):
         return
     errors = [(model.mean(X).reshape(y.shape) - y).square() for X, y in batches.all()]
-    _set_noise(model, torch.cat(errors).mean().item())
-
-
-def _set_noise(model: DeepGP, noise: float) -> None:
-    lower = float(model.likelihood.noise_covar.raw_noise_constraint.lower_bound)
-    model.likelihood.noise = max(noise, 1.001 * lower)  # at the bound itself there is no gradient
-
-
-def _has_free_noise(model: DeepGP) -> bool:
-    return isinstance(model.likelihood, GaussianLikelihood) and model.likelihood.raw_noise.requires_grad
+    set_noise(model, torch.cat(errors).mean().item())
 
 
 def _some_rows(batches: Batches) -> Batch:
