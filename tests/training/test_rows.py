@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import actgp
 from actgp import Recipe
@@ -42,9 +43,25 @@ def test_one_stage_alone_gives_up_one_part_only() -> None:
 
 def test_few_rows_are_all_trained_on() -> None:
     first, second = divided(100)
-    assert first is second
+    assert first.batches is second.batches
     assert first.held_out is None
     assert rows_of(first)[0] == set(range(100))
+
+
+@pytest.mark.parametrize("loader", [False, True])
+def test_rows_that_are_given_judge_each_stage_by_half(loader: bool) -> None:
+    model = actgp.deep_gp(1, num_layers=1, num_inducing=5)
+    X, judges = torch.arange(300.0)[:, None], torch.arange(300.0, 321.0)[:, None]
+    data = DataLoader(TensorDataset(X, X[:, 0]), batch_size=50) if loader else X
+    y = None if loader else X[:, 0]
+    cpu, g = torch.device("cpu"), torch.Generator().manual_seed(0)
+    first, second = data_of_stages(model, data, y, Recipe(), cpu, g, (judges, judges[:, 0]))
+    assert rows_of(first) == (set(range(300)), set(range(300, 321, 2)))
+    assert rows_of(second) == (set(range(300)), set(range(301, 321, 2)))
+    _, alone = data_of_stages(model, data, y, Recipe(), cpu, g, (judges[:1], judges[:1, 0]))
+    assert rows_of(alone)[1] == {300}
+    with pytest.raises(ValueError, match="X must"):
+        data_of_stages(model, data, y, Recipe(), cpu, g, (judges[:0], judges[:0, 0]))
 
 
 def noisy_stage(memory: int, steps: int) -> tuple[Stage, nn.Linear]:

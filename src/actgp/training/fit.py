@@ -16,11 +16,11 @@ from actgp.training.checkpoint import Run, saved_seeds
 from actgp.training.exact import fit_exactly
 from actgp.training.frozen import backbone_features, is_frozen, train_mode
 from actgp.training.loop import Callback, Step
-from actgp.training.noise import settle_noise
 from actgp.training.placing import place_points
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Recipe
 from actgp.training.rows import data_of_stages
+from actgp.training.settling import settle
 from actgp.training.stages import draw_means, network_stage, posterior_stage
 from actgp.training.warm_start import warm_start
 
@@ -35,6 +35,7 @@ def fit(
     y: Tensor | None = None,
     recipe: Recipe | None = None,
     *,
+    held_out: tuple[Tensor, Tensor] | None = None,
     device: torch.device | str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     callback: Callback | None = None,
@@ -53,6 +54,8 @@ def fit(
         X: Inputs, or a DataLoader that gives pairs (X, y). Not for GPR and SGPR.
         y: Targets, where X is a tensor.
         recipe: Objective, steps and rates; what suits the model by default.
+        held_out: Rows (X, y) to judge by, half of them for each stage, in place of some of the others: where there is a
+            DataLoader, or where a backbone has seen the others already.
         device: Where to train: model and data are moved there. Where the model is, by default.
         checkpoint: A file that the run is saved to every few seconds, and taken up from if it is there: run again what
             was interrupted or killed, and it ends with the same model.
@@ -78,14 +81,14 @@ def fit(
     _has_parameters(model)
     recipe = Recipe.suited_to(model) if recipe is None else recipe
     if isinstance(X, Tensor) and is_frozen(model.backbone):
-        return _fit_head(model, X, y, recipe, device, checkpoint, callback, generator, progress)
+        return _fit_head(model, X, y, recipe, held_out, device, checkpoint, callback, generator, progress)
     if checkpoint is not None and Path(checkpoint).exists():
         seeds = saved_seeds(checkpoint)
     else:
         seeds = tuple(torch.randint(2**62, (3,), generator=generator).tolist())
     device = next(model.parameters()).device if device is None else torch.device(device)
     orders, weights = (torch.Generator().manual_seed(seed) for seed in seeds[:2])
-    data = data_of_stages(model, X, y, recipe, device, orders)
+    data = data_of_stages(model, X, y, recipe, device, orders, held_out)
     model.to(device)
     paths = torch.Generator(device).manual_seed(seeds[2])
     (_, judges), (batches, others) = data
@@ -102,6 +105,7 @@ def _fit_head(
     X: Tensor,
     y: Tensor | None,
     recipe: Recipe,
+    held_out: tuple[Tensor, Tensor] | None,
     device: torch.device | str | None,
     checkpoint: str | os.PathLike[str] | None,
     callback: Callback | None,
@@ -122,6 +126,7 @@ def _fit_head(
         backbone_features(model, X),
         y,
         recipe,
+        held_out=None if held_out is None else (backbone_features(model, held_out[0]), held_out[1]),
         checkpoint=checkpoint,
         callback=told,
         generator=generator,
@@ -172,7 +177,7 @@ def _fit_in_stages(
                 run.network = model.network()
             if stage.name == "posterior" and recipe.num_steps > 0 and run.judges is not None:
                 model.eval()
-                settle_noise(model, *run.judges)
+                settle(model, *run.judges)
             run.current += 1
             save()
     finally:

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from actgp.likelihoods import conditional_log_prob, expected_log_prob, log_marginal
 from actgp.models import DeepGP
-from actgp.models.deep import Paths
 from actgp.training.recipe import Recipe
 
 SCORE_SAMPLES = 10
@@ -78,12 +77,7 @@ def posterior_score(model: DeepGP, X: Tensor, y: Tensor) -> float:
 
     The paths differ from row to row, unlike those of a prediction: their errors average out over the rows.
     """
-    mean, variance = judged_paths(model, X)
     generator = torch.Generator(X.device).manual_seed(SEED)
+    mean, variance = model.paths(X, SCORE_SAMPLES, generator=generator)
     paths = log_marginal(model.likelihood, y, mean, variance, generator=generator)  # [S, N]
     return (paths.logsumexp(0) - log(len(paths))).mean().item()
-
-
-def judged_paths(model: DeepGP, X: Tensor) -> Paths:
-    """The paths that a posterior is judged along."""
-    return model.paths(X, SCORE_SAMPLES, generator=torch.Generator(X.device).manual_seed(SEED))

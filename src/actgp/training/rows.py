@@ -5,6 +5,8 @@ for the worse. So stage 2 is judged by others, which had no part in stage 1, and
 
     stage 1   train 80 %   judge 10 %   —
     stage 2   train 80 % + 10 %         judge 10 %
+
+Rows that are given to judge by are divided between the stages in halves, and all others are trained on.
 """
 
 from typing import Any, NamedTuple
@@ -36,31 +38,57 @@ def data_of_stages(
     recipe: Recipe,
     device: torch.device,
     generator: torch.Generator,
+    given: Batch | None = None,
 ) -> tuple[StageData, StageData]:
-    """Checks the data, and divides them between the two stages."""
+    """Checks the data, and divides them between the two stages.
+
+    Args:
+        model: What is trained.
+        X: Inputs, or a DataLoader.
+        y: Targets, where X is a tensor.
+        recipe: How much is held out.
+        device: Where the data go.
+        generator: Draws what is held out, and orders.
+        given: Rows to judge by; None to hold out some of the others.
+    """
+    first, second = _halves(model, given, device)
     if isinstance(X, DataLoader):
         if y is not None:
             raise ValueError("a DataLoader gives X and y, got y again; leave it out")
-        whole = StageData(LoaderBatches(X, model, device), None)
-        return whole, whole
+        loaded = LoaderBatches(X, model, device)
+        return StageData(loaded, first), StageData(loaded, second)
     if X is None or y is None:
         raise ValueError(
             f"{type(model).__name__} is trained on minibatches of X and y, got none; call fit(model, X, y)"
         )
-    model.check_inputs(X)
-    y = targets(model.likelihood, y, len(X), model.num_outputs, X.dtype)
-    X, y = X.to(device), y.to(device)
+    X, y = _checked(model, X, y, device)
     held_out = min(int(recipe.validation * len(X)), MOST_HELD_OUT) if len(X) >= FEWEST_TO_SPLIT else 0
-    if held_out == 0:
-        whole = StageData(TensorBatches(X, y, recipe.batch_size, generator), None)
-        return whole, whole
+    if held_out == 0 or given is not None:
+        whole = TensorBatches(X, y, recipe.batch_size, generator)
+        return StageData(whole, first), StageData(whole, second)
     stages = int(recipe.network_steps > 0) + int(recipe.num_steps > 0)
     order = torch.randperm(len(X), generator=generator).to(device)
     last = len(X) - held_out
-    first = last - held_out if stages == 2 else last  # where there is one stage, one part is enough
+    split = last - held_out if stages == 2 else last  # where there is one stage, one part is enough
 
     def part(rows: Tensor, judges: Tensor) -> StageData:
         own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
         return StageData(TensorBatches(X[rows], y[rows], recipe.batch_size, own), (X[judges], y[judges]))
 
-    return part(order[:first], order[first : first + held_out]), part(order[:last], order[last:])
+    return part(order[:split], order[split : split + held_out]), part(order[:last], order[last:])
+
+
+def _halves(model: DeepGP, given: Batch | None, device: torch.device) -> tuple[Batch | None, Batch | None]:
+    """Every other row for stage 1, and the rest for stage 2; a single row for both."""
+    if given is None:
+        return None, None
+    X, y = _checked(model, *given, device)
+    stride = 2 * -(-len(X) // (2 * MOST_HELD_OUT))
+    second = slice(1 if len(X) > 1 else 0, None, stride)
+    return (X[::stride], y[::stride]), (X[second], y[second])
+
+
+def _checked(model: DeepGP, X: Tensor, y: Tensor, device: torch.device) -> Batch:
+    model.check_inputs(X)
+    y = targets(model.likelihood, y, len(X), model.num_outputs, X.dtype)
+    return X.to(device), y.to(device)

@@ -12,19 +12,17 @@ exact. Multiplying a kernel's variance by φ and m by φ^(−1/2) leaves the mea
 from collections.abc import Callable
 
 import torch
-from gpytorch.kernels import ScaleKernel
 from jaxtyping import Float64
 from torch import Tensor
 
-from actgp.kernels import ZonalKernel
-from actgp.layers import GPLayer, mean_of
+from actgp.layers import mean_of
 from actgp.likelihoods import fisher_factors
 from actgp.linalg import block_posterior_scale
 from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches
-from actgp.training.noise import has_free_noise, set_noise
 from actgp.training.objectives import posterior_objective
 from actgp.training.recipe import Recipe
+from actgp.training.scales import free_variance, has_free_noise, set_noise, set_variance
 
 ROWS_TO_JUDGE_BY = 1_000
 FACTORS = (10.0, 10.0**0.5)  # of the steps in which scales are sought: first long ones, then shorter ones
@@ -84,7 +82,7 @@ class ScaledModel:
     def __init__(self, model: DeepGP, curvature: Curvature) -> None:
         self.model, self.curvature = model, curvature
         self.means = [layer.q.mean.clone() for layer in model.gp_layers]
-        self.variances = [_variance(layer) for layer in model.gp_layers]
+        self.variances = [free_variance(layer) for layer in model.gp_layers]
         self.noise = model.likelihood.noise.clone() if has_free_noise(model) else None
         self.free = (*(variance is not None for variance in self.variances), self.noise is not None)
 
@@ -94,7 +92,7 @@ class ScaledModel:
         parts = zip(self.model.gp_layers, of_layers, self.means, self.variances, self.curvature, strict=True)
         for layer, scale, mean, variance, total in parts:
             if variance is not None:
-                _set_variance(layer, variance * scale)
+                set_variance(layer, variance * scale)
             H = scale / (noise * kl_weight) * total
             layer.q.assign(mean * scale**-0.5, block_posterior_scale(H, layer.q.blocks).to(mean))
         if self.noise is not None:
@@ -145,20 +143,3 @@ def _some_rows(batches: Batches) -> Batch:
     parts = [(X[::stride], y[::stride]) for X, y in batches.all()]
     X, y = (torch.cat(values) for values in zip(*parts, strict=True))
     return X, y
-
-
-def _variance(layer: GPLayer) -> Tensor | None:
-    """The variance of a layer's kernel, if it has one that may be changed."""
-    kernel = layer.kernel
-    if isinstance(kernel, ZonalKernel) and kernel.raw_variance.requires_grad:
-        return kernel.variance
-    if isinstance(kernel, ScaleKernel) and kernel.raw_outputscale.requires_grad:
-        return kernel.outputscale
-    return None
-
-
-def _set_variance(layer: GPLayer, variance: Tensor) -> None:
-    if isinstance(layer.kernel, ZonalKernel):
-        layer.kernel.variance = variance
-    else:
-        layer.kernel.outputscale = variance

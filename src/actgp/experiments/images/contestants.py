@@ -146,7 +146,10 @@ class Hybrid:
             batch_size=settings.batch_size,
             patience=settings.patience,
         )
-        fit(self.model, images.X_train, images.y_train, recipe, generator=g, progress=False)
+        train, held = hold_out(len(images.y_train), settings, self.seed)  # the convolutions have not seen the latter
+        unseen = images.X_train[held], images.y_train[held]
+        data = images.X_train[train], images.y_train[train]
+        fit(self.model, *data, recipe, held_out=unseen, generator=g, progress=False)
 
     def probabilities(self, X: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
         return self.model.predict(X, self.networks.settings.samples).probabilities

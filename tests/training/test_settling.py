@@ -1,0 +1,105 @@
+"""The last word of held-out rows: on Gaussian noise, and on the temperature of classes."""
+
+from importlib import import_module  # the name of the module is also that of a function
+from math import log
+
+import pytest
+import torch
+from gpytorch.likelihoods import BernoulliLikelihood, Likelihood, SoftmaxLikelihood
+
+import actgp
+from actgp import Recipe
+from actgp.training.objectives import posterior_score
+from actgp.training.settling import settle
+
+
+def model(noise: float) -> actgp.DeepGP:
+    """Knows that f is nearly zero, and has a noise of its own."""
+    deep = actgp.deep_gp(2, num_layers=2, num_inducing=6, generator=torch.Generator().manual_seed(0)).double()
+    for layer in deep.gp_layers:
+        layer.kernel.variance = torch.tensor(1e-6)
+    deep.likelihood.noise = noise
+    return deep
+
+
+def rows(number: int, sd: float) -> tuple[torch.Tensor, torch.Tensor]:
+    g = torch.Generator().manual_seed(1)
+    X = torch.randn(number, 2, dtype=torch.float64, generator=g)
+    return X, sd * torch.randn(number, 1, dtype=torch.float64, generator=g)
+
+
+@pytest.mark.parametrize("start", [4.0, 0.04, 0.0004])
+def test_many_rows_find_the_noise(start: float) -> None:
+    deep, (X, y) = model(start), rows(2_000, sd=0.2)
+    before = posterior_score(deep, X, y)
+    settle(deep, X, y)
+    assert deep.likelihood.noise.item() == pytest.approx(y.square().mean().item(), rel=0.02)
+    assert posterior_score(deep, X, y) >= before
+
+
+def test_few_rows_say_little() -> None:
+    changes = []
+    for number in (2, 20, 2_000):
+        deep = model(4.0)
+        settle(deep, *rows(number, sd=0.2))
+        changes.append(log(4.0 / deep.likelihood.noise.item()))
+    assert 0 < changes[0] < changes[1] < changes[2]
+    assert changes[0] < 2.0
+
+
+def test_noise_that_is_fixed_stays() -> None:
+    deep, (X, y) = model(4.0), rows(50, sd=0.2)
+    deep.likelihood.requires_grad_(False)
+    settle(deep, X, y)
+    assert deep.likelihood.noise.item() == pytest.approx(4.0)
+
+
+def classifier(likelihood: Likelihood, num_outputs: int) -> actgp.DeepGP:
+    """Sure of what it says, whatever that is."""
+    g = torch.Generator().manual_seed(0)
+    deep = actgp.deep_gp(2, num_outputs, 2, 6, num_points=0, likelihood=likelihood, horizon=50.0, generator=g).double()
+    with torch.no_grad():
+        for layer in deep.gp_layers:
+            layer.q.mean.normal_(generator=g).mul_(3)
+            layer.q.raw_scale_tril.diagonal(dim1=1, dim2=2).fill_(-3.0)
+    return deep
+
+
+def test_a_temperature_divides_what_is_latent(generator: torch.Generator) -> None:
+    deep = classifier(BernoulliLikelihood(), 1)
+    X = torch.randn(400, 2, dtype=torch.float64, generator=generator)
+    y = torch.randint(2, (400, 1), generator=generator).double()  # nothing to be known
+    before, paths = posterior_score(deep, X, y), deep.paths(X, 3, generator=torch.Generator().manual_seed(0))
+    settle(deep, X, y)
+    after = deep.paths(X, 3, generator=torch.Generator().manual_seed(0))
+    T = (paths.mean / after.mean).mean().detach()
+    assert T > 5
+    torch.testing.assert_close(after.mean * T, paths.mean)
+    torch.testing.assert_close(after.variance * T**2, paths.variance)
+    assert posterior_score(deep, X, y) > before + 0.1
+
+
+def test_a_model_that_is_right_stays_nearly_as_it_is(generator: torch.Generator) -> None:
+    deep = classifier(SoftmaxLikelihood(num_classes=3, mixing_weights=False), 3)
+    X = torch.randn(3_000, 2, dtype=torch.float64, generator=generator)
+    y = torch.distributions.Categorical(deep.predict(X, 50).probabilities).sample()
+    variance = deep.gp_layers[-1].kernel.variance.item()
+    settle(deep, X, y)
+    assert deep.gp_layers[-1].kernel.variance.item() == pytest.approx(variance, rel=0.25)
+    deep.gp_layers[-1].kernel.raw_variance.requires_grad_(False)
+    variance = deep.gp_layers[-1].kernel.variance.item()
+    settle(deep, X, (y + 1) % 3)
+    assert deep.gp_layers[-1].kernel.variance.item() == variance
+
+
+def test_fit_ends_with_what_held_out_rows_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("actgp.training.fit"), "warm_start", lambda *_: None)
+    X, y = rows(240, sd=0.2)
+    noises = []
+    for validation in (0.0, 0.25):
+        deep = model(4.0)
+        recipe = Recipe(network_steps=0, num_steps=1, learning_rate=1e-9, natural_rate=1e-9, validation=validation)
+        actgp.fit(deep, X, y[:, 0], recipe, progress=False)
+        noises.append(deep.likelihood.noise.item())
+    assert noises[0] == pytest.approx(4.0, rel=1e-3)  # nothing was held out
+    assert noises[1] < 0.08
