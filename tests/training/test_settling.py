@@ -86,6 +86,9 @@ def test_a_model_that_is_right_stays_nearly_as_it_is(generator: torch.Generator)
     variance = deep.gp_layers[-1].kernel.variance.item()
     settle(deep, X, y)
     assert deep.gp_layers[-1].kernel.variance.item() == pytest.approx(variance, rel=0.25)
+    variance = deep.gp_layers[-1].kernel.variance.item()
+    settle(deep, X, deep.predict(X, 50).probabilities.argmax(-1))  # surer than it is it never becomes
+    assert deep.gp_layers[-1].kernel.variance.item() == variance
     deep.gp_layers[-1].kernel.raw_variance.requires_grad_(False)
     variance = deep.gp_layers[-1].kernel.variance.item()
     settle(deep, X, (y + 1) % 3)

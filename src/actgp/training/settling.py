@@ -4,7 +4,8 @@ Gaussian noise: while m and S still move, it has to cover the errors that they h
 them slowly; where data have hardly any, stage 2 ends with too much of it.
 
 Classes: a temperature T, by which all latent functions are divided (Guo et al., 2017). f / T is what the last layer is
-with a kernel variance of v / T²: in whitened coordinates A ∝ √v, and q stays as it is.
+with a kernel variance of v / T²: in whitened coordinates A ∝ √v, and q stays as it is. T is never below one: rows that
+are like the training data may make a model less sure, but say nothing of what is unlike them.
 
 Few rows say little: a change is judged beside a prior, its logarithm ~ N(0, 1).
 """
@@ -43,7 +44,7 @@ def settle(model: DeepGP, X: Tensor, y: Tensor) -> None:
     elif isinstance(model.likelihood, BernoulliLikelihood | SoftmaxLikelihood) and variance is not None:
         score = _score(model, X, y)
         if last.prior_mean == "zero":
-            set_variance(last, variance * exp(2 * _best(lambda change: score(exp(change)))))
+            set_variance(last, variance * exp(2 * _best(lambda change: score(exp(change)), highest=0.0)))
 
 
 def _score(model: DeepGP, X: Tensor, y: Tensor) -> Callable[[float], float]:
@@ -58,11 +59,11 @@ def _score(model: DeepGP, X: Tensor, y: Tensor) -> Callable[[float], float]:
     return score
 
 
-def _best(score: Callable[[float], float]) -> float:
+def _best(score: Callable[[float], float], highest: float = FARTHEST) -> float:
     """The logarithm of a factor, beside its prior; zero where nothing is better."""
 
     def loss(change: float) -> float:
         return 0.5 * change**2 - score(change)
 
-    found = float(minimize_scalar(loss, bounds=(-FARTHEST, FARTHEST), method="bounded").x)
+    found = float(minimize_scalar(loss, bounds=(-FARTHEST, highest), method="bounded").x)
     return found if loss(found) < loss(0.0) else 0.0
