@@ -82,10 +82,10 @@ def test_a_temperature_divides_what_is_latent(generator: torch.Generator) -> Non
 def test_a_model_that_is_right_stays_nearly_as_it_is(generator: torch.Generator) -> None:
     deep = classifier(SoftmaxLikelihood(num_classes=3, mixing_weights=False), 3)
     X = torch.randn(3_000, 2, dtype=torch.float64, generator=generator)
-    y = torch.distributions.Categorical(deep.predict(X, 50).probabilities).sample()
+    y = torch.multinomial(deep.predict(X, 200).probabilities, 1, generator=generator)[:, 0]
     variance = deep.gp_layers[-1].kernel.variance.item()
     settle(deep, X, y)
-    assert deep.gp_layers[-1].kernel.variance.item() == pytest.approx(variance, rel=0.25)
+    assert 0.5 * variance < deep.gp_layers[-1].kernel.variance.item() <= variance
     variance = deep.gp_layers[-1].kernel.variance.item()
     settle(deep, X, deep.predict(X, 50).probabilities.argmax(-1))  # surer than it is it never becomes
     assert deep.gp_layers[-1].kernel.variance.item() == variance
