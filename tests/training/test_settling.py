@@ -32,7 +32,7 @@ def rows(number: int, sd: float) -> tuple[torch.Tensor, torch.Tensor]:
 def test_many_rows_find_the_noise(start: float) -> None:
     deep, (X, y) = model(start), rows(2_000, sd=0.2)
     before = posterior_score(deep, X, y)
-    settle(deep, X, y)
+    settle(deep, X, y, temperature=True)
     assert deep.likelihood.noise.item() == pytest.approx(y.square().mean().item(), rel=0.02)
     assert posterior_score(deep, X, y) >= before
 
@@ -41,7 +41,7 @@ def test_few_rows_say_little() -> None:
     changes = []
     for number in (2, 20, 2_000):
         deep = model(4.0)
-        settle(deep, *rows(number, sd=0.2))
+        settle(deep, *rows(number, sd=0.2), temperature=True)
         changes.append(log(4.0 / deep.likelihood.noise.item()))
     assert 0 < changes[0] < changes[1] < changes[2]
     assert changes[0] < 2.0
@@ -50,7 +50,7 @@ def test_few_rows_say_little() -> None:
 def test_noise_that_is_fixed_stays() -> None:
     deep, (X, y) = model(4.0), rows(50, sd=0.2)
     deep.likelihood.requires_grad_(False)
-    settle(deep, X, y)
+    settle(deep, X, y, temperature=True)
     assert deep.likelihood.noise.item() == pytest.approx(4.0)
 
 
@@ -70,7 +70,7 @@ def test_a_temperature_divides_what_is_latent(generator: torch.Generator) -> Non
     X = torch.randn(400, 2, dtype=torch.float64, generator=generator)
     y = torch.randint(2, (400, 1), generator=generator).double()  # nothing to be known
     before, paths = posterior_score(deep, X, y), deep.paths(X, 3, generator=torch.Generator().manual_seed(0))
-    settle(deep, X, y)
+    settle(deep, X, y, temperature=True)
     after = deep.paths(X, 3, generator=torch.Generator().manual_seed(0))
     T = (paths.mean / after.mean).mean().detach()
     assert T > 5
@@ -84,14 +84,14 @@ def test_a_model_that_is_right_stays_nearly_as_it_is(generator: torch.Generator)
     X = torch.randn(3_000, 2, dtype=torch.float64, generator=generator)
     y = torch.multinomial(deep.predict(X, 200).probabilities, 1, generator=generator)[:, 0]
     variance = deep.gp_layers[-1].kernel.variance.item()
-    settle(deep, X, y)
+    settle(deep, X, y, temperature=True)
     assert 0.5 * variance < deep.gp_layers[-1].kernel.variance.item() <= variance
     variance = deep.gp_layers[-1].kernel.variance.item()
-    settle(deep, X, deep.predict(X, 50).probabilities.argmax(-1))  # surer than it is it never becomes
+    settle(deep, X, deep.predict(X, 50).probabilities.argmax(-1), temperature=True)  # surer than it is it never becomes
     assert deep.gp_layers[-1].kernel.variance.item() == variance
     deep.gp_layers[-1].kernel.raw_variance.requires_grad_(False)
     variance = deep.gp_layers[-1].kernel.variance.item()
-    settle(deep, X, (y + 1) % 3)
+    settle(deep, X, (y + 1) % 3, temperature=True)
     assert deep.gp_layers[-1].kernel.variance.item() == variance
 
 

@@ -37,6 +37,7 @@ class Run:
         network: The network at the end of stage 1.
         seconds: How long the run took until the last checkpoint.
         seeds: Of all that is random in the run.
+        judges_given: Whether the rows to judge by were given, and not taken from the others.
     """
 
     model: DeepGP
@@ -48,6 +49,7 @@ class Run:
     network: nn.Module | None = None
     seconds: float = 0.0
     seeds: tuple[int, ...] = ()
+    judges_given: bool = False
 
     @property
     def batches(self) -> Batches:

@@ -96,7 +96,7 @@ def fit(
         network_stage(model, recipe, judges),
         posterior_stage(model, recipe, batches.num_data, paths, recipe.weight(judged=others is not None), others),
     )
-    run = Run(model, recipe, data, paths, stages, seeds=seeds)
+    run = Run(model, recipe, data, paths, stages, seeds=seeds, judges_given=held_out is not None)
     return _fit_in_stages(run, weights, checkpoint, callback, progress)
 
 
@@ -177,7 +177,7 @@ def _fit_in_stages(
                 run.network = model.network()
             if stage.name == "posterior" and recipe.num_steps > 0 and run.judges is not None:
                 model.eval()
-                settle(model, *run.judges)
+                settle(model, *run.judges, temperature=run.judges_given)
             run.current += 1
             save()
     finally:

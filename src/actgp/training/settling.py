@@ -28,8 +28,8 @@ PATHS = 50
 
 
 @torch.no_grad()
-def settle(model: DeepGP, X: Tensor, y: Tensor) -> None:
-    """Chooses noise or temperature by rows that the model was not trained on, where there is one and it is free."""
+def settle(model: DeepGP, X: Tensor, y: Tensor, *, temperature: bool) -> None:
+    """Chooses noise, or a temperature if that is wanted, by rows that the model was not trained on."""
     last = model.gp_layers[-1]
     variance = free_variance(last)
     if has_free_noise(model):
@@ -41,7 +41,7 @@ def settle(model: DeepGP, X: Tensor, y: Tensor) -> None:
             return score(1.0)
 
         set_noise(model, noise * exp(_best(with_noise)))
-    elif isinstance(model.likelihood, BernoulliLikelihood | SoftmaxLikelihood) and variance is not None:
+    elif temperature and isinstance(model.likelihood, BernoulliLikelihood | SoftmaxLikelihood) and variance is not None:
         score = _score(model, X, y)
         if last.prior_mean == "zero":
             set_variance(last, variance * exp(2 * _best(lambda change: score(exp(change)), highest=0.0)))
