@@ -106,3 +106,14 @@ def test_fit_ends_with_what_held_out_rows_say(monkeypatch: pytest.MonkeyPatch) -
         noises.append(deep.likelihood.noise.item())
     assert noises[0] == pytest.approx(4.0, rel=1e-3)  # nothing was held out
     assert noises[1] < 0.08
+
+
+def test_a_temperature_is_chosen_only_by_rows_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted: list[bool] = []
+    module = import_module("actgp.training.fit")
+    monkeypatch.setattr(module, "settle", lambda *_, temperature: wanted.append(temperature))
+    X, y = rows(240, sd=0.2)
+    recipe = Recipe(network_steps=0, num_steps=1)
+    for held_out in (None, (X[:40], y[:40, 0])):
+        actgp.fit(model(1.0), X, y[:, 0], recipe, held_out=held_out, progress=False)
+    assert wanted == [False, True]
