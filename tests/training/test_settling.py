@@ -1,5 +1,6 @@
-"""The last word of held-out rows: on Gaussian noise, and on the temperature of classes."""
+"""The last word of held-out rows: on variances where noise is Gaussian, and on the temperature of classes."""
 
+from copy import deepcopy
 from importlib import import_module  # the name of the module is also that of a function
 from math import log
 
@@ -9,6 +10,7 @@ from gpytorch.likelihoods import BernoulliLikelihood, Likelihood, SoftmaxLikelih
 
 import actgp
 from actgp import Recipe
+from actgp.training import settling
 from actgp.training.objectives import posterior_score
 from actgp.training.settling import settle
 
@@ -52,6 +54,64 @@ def test_noise_that_is_fixed_stays() -> None:
     deep.likelihood.requires_grad_(False)
     settle(deep, X, y, temperature=True)
     assert deep.likelihood.noise.item() == pytest.approx(4.0)
+
+
+def unsure(q_scale: float, generator: torch.Generator) -> actgp.DeepGP:
+    """Means that vary, under a prior that leaves much unexplained."""
+    deep = actgp.deep_gp(3, num_layers=2, num_inducing=8, num_points=4, generator=generator).double()
+    for layer in deep.gp_layers:
+        m = torch.randn(layer.q.mean.shape, dtype=torch.float64, generator=generator)
+        layer.q.assign(m, q_scale * torch.eye(len(m), dtype=torch.float64).expand(layer.num_outputs, -1, -1))
+    deep.likelihood.noise = 0.01
+    return deep
+
+
+@pytest.mark.parametrize("q_scale", [1e-3, 1.0])
+def test_a_model_that_is_less_sure_than_it_may_be_learns_so_and_keeps_its_means(
+    q_scale: float, generator: torch.Generator
+) -> None:
+    deep = unsure(q_scale, generator)
+    X = torch.randn(600, 3, dtype=torch.float64, generator=generator)
+    y = deep.mean(X)[:, None].detach() + 0.1 * torch.randn(600, 1, dtype=torch.float64, generator=generator)
+    before = [deep.mean(X), *(layer(X).variance for layer in deep.gp_layers), posterior_score(deep, X, y)]
+    settle(deep, X, y, temperature=False)
+    after = [deep.mean(X), *(layer(X).variance for layer in deep.gp_layers), posterior_score(deep, X, y)]
+    torch.testing.assert_close(after[0], before[0])
+    assert all((new < 0.8 * old).all() for new, old in zip(after[1:-1], before[1:-1], strict=True))
+    assert after[-1] > before[-1] + 0.2
+
+
+def test_the_factors_are_those_of_the_parts_of_the_variance(generator: torch.Generator) -> None:
+    deep = unsure(0.5, generator)
+    X = torch.randn(5, 3, dtype=torch.float64, generator=generator)
+    old = [variance_parts(layer, X) for layer in deep.gp_layers]
+    settling._dials(deep)(2.0, 3.0, 0.25)
+    assert deep.likelihood.noise.item() == pytest.approx(0.02)
+    for layer, (of_q, unexplained) in zip(deep.gp_layers, old, strict=True):
+        new = variance_parts(layer, X)
+        torch.testing.assert_close(new[0], 3.0 * of_q)
+        torch.testing.assert_close(new[1], 0.25 * unexplained)
+
+
+def variance_parts(layer: actgp.GPLayer, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """That of q(u), and that of the prior which q leaves alone."""
+    copy = deepcopy(layer)
+    copy.q.assign(copy.q.mean, 1e-12 * copy.q.scale_tril)
+    unexplained = copy(X).variance
+    return (layer(X).variance - unexplained).detach(), unexplained.detach()
+
+
+def test_what_is_fixed_stays(generator: torch.Generator) -> None:
+    deep = unsure(1.0, generator)
+    first, last = deep.gp_layers
+    first.kernel.raw_variance.requires_grad_(False)
+    last.q.requires_grad_(False)
+    kept = [first.kernel.variance.clone(), last.q.mean.clone(), last.q.raw_scale_tril.clone(), last.kernel.variance]
+    S = first.q.scale_tril.clone()
+    settling._dials(deep)(1.0, 4.0, 0.25)
+    now = [first.kernel.variance, last.q.mean, last.q.raw_scale_tril, last.kernel.variance]
+    assert all(torch.equal(new, old) for new, old in zip(now, kept, strict=True))
+    torch.testing.assert_close(first.q.scale_tril, 2.0 * S)
 
 
 def classifier(likelihood: Likelihood, num_outputs: int) -> actgp.DeepGP:
