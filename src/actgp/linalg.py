@@ -95,7 +95,7 @@ def inverse_cholesky_gradient(R: Float64[Tensor, "M M"], grad: Float64[Tensor, "
     """−2 K̄ = Rᵀ sym(R̄ Rᵀ) R, where sym mirrors the lower triangle."""
     # L̄ = −tril(Rᵀ R̄ Rᵀ) and K̄ = ½ Rᵀ sym(Lᵀ L̄) R, where of Lᵀ L̄ only the lower triangle counts: −R̄ Rᵀ.
     product = grad @ R.mT
-    mirrored = torch.where(lower_triangle((len(R),), torch.bool, R.device), product, product.mT)
+    mirrored = torch.where(lower_triangle(len(R), torch.bool, R.device), product, product.mT)
     return R.mT @ mirrored @ R
 
 
@@ -105,9 +105,9 @@ def _identity(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def lower_triangle(blocks: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Ones on and below the diagonal, in blocks. A product with them is several times faster than tril() of a batch."""
-    return torch.block_diag(*(torch.ones(size, size, device=device).tril() for size in blocks)).to(dtype)
+def lower_triangle(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Ones on and below the diagonal. A product with them is several times faster than tril() of a batch."""
+    return torch.ones(size, size, dtype=dtype, device=device).tril()
 
 
 def differentiated(

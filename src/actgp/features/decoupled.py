@@ -24,6 +24,7 @@ from torch import Tensor
 from actgp import checks
 from actgp.features.activated import ActivatedFeatures
 from actgp.features.base import InducingFeatures, Whitening
+from actgp.features.decoupled_whitening import decoupled_whitening
 from actgp.features.points import InducingPoints, is_zonal
 from actgp.features.units import Shapes, units
 from actgp.features.whitening import LARGEST_MAGNIFICATION, magnifies
@@ -76,6 +77,11 @@ class DecoupledFeatures(InducingFeatures):
         return torch.cat([self.activated.cross(kernel, X), self.points.cross(kernel, X)])
 
     def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
+        match = self.activated.match(kernel)
+        if is_zonal(kernel) and not match.learnt:
+            W, Z = self.activated.weights, self.points.locations
+            directions, R, amplitudes = decoupled_whitening(W, Z, kernel, match, dtype)
+            return Whitening(R, directions, match, amplitudes)
         own = self.activated.whitening(kernel)
         A, _ = self.activated.through(kernel, self.points.locations.double(), own.R, own)  # A_u(Z): [K, M]
         Kvv = self.points.Kuu(kernel)
@@ -83,13 +89,9 @@ class DecoupledFeatures(InducingFeatures):
         # L⁻¹ = [[R_u, 0], [−R_s A R_u, R_s]]
         above = torch.nn.functional.pad(own.R, (0, len(R)))
         whole = torch.cat([above, torch.cat([-R @ A @ own.R, R], dim=1)])
-        directions, amplitudes = own.directions, None
-        if directions is not None and is_zonal(kernel):
-            places, _, amplitudes = self.points.units(kernel)
-            directions = torch.cat([directions, places])
         magnified = torch.linalg.vector_norm(R.detach()) * Kvv.detach().diagonal().mean().sqrt()
         exact = magnifies(own.R.detach()) or magnified.item() > LARGEST_MAGNIFICATION
-        return Whitening(whole if exact else whole.to(dtype), directions, own.match, amplitudes)
+        return Whitening(whole if exact else whole.to(dtype), own.directions, own.match)
 
     def through(
         self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening

@@ -10,7 +10,7 @@ The diagonal of Kuu, and with it the jitter, does not depend on the weights.
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import torch
 from jaxtyping import Float, Float64
@@ -36,33 +36,53 @@ def whitening(
     return _in_precision(*_plainly(W, variance, kappa), dtype)
 
 
+class Weights(NamedTuple):
+    """What weights are turned into: their lengths and directions, κ'(T) and R."""
+
+    lengths: Float64[Tensor, "M 1"]
+    directions: Float64[Tensor, "M d"]
+    slope: Float64[Tensor, "M M"]
+    R: Float64[Tensor, "M M"]
+
+    @classmethod
+    def of(cls, W: Float[Tensor, "M d"], variance: float, kappa: Polynomial) -> Self:
+        """Without gradients."""
+        lengths = torch.linalg.vector_norm(W.double(), dim=-1, keepdim=True)
+        directions = W / lengths
+        K, slope = kappa.with_slope(directions @ directions.T)
+        R = torch.mul(invert(stable_cholesky(K).L), variance**0.5, out=torch.empty_like(K))
+        return cls(lengths, directions, slope, R)
+
+    def gradient(
+        self, directions_grad: Float64[Tensor, "M d"], R_grad: Float64[Tensor, "M M"], variance: float
+    ) -> tuple[Float64[Tensor, "M d"], Float64[Tensor, ""]]:
+        """W̄ and v̄."""
+        # In K̄ with R = √v R₁ thrice and R̄ = R̄₁ / √v once there is a factor v too many; and 2 K̄ is wanted.
+        t_grad = inverse_cholesky_gradient(self.R, R_grad).mul_(self.slope)
+        grad = torch.addmm(directions_grad, t_grad, self.directions, alpha=-1.0 / variance)
+        along = torch.linalg.vecdot(grad, self.directions).unsqueeze(-1)
+        W_grad = grad.addcmul_(self.directions, along, value=-1.0).div_(self.lengths)
+        return W_grad, torch.dot(R_grad.reshape(-1), self.R.view(-1)) / (2 * variance)
+
+
 class ActivatedWhitening(torch.autograd.Function):
     """(W, v) ↦ Ŵ, R for fixed energies."""
 
     @staticmethod
     def forward(ctx: Any, W: Tensor, variance: Tensor, kappa: Polynomial, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        lengths = torch.linalg.vector_norm(W.double(), dim=-1, keepdim=True)
-        directions = W / lengths
-        K, slope = kappa.with_slope(directions @ directions.T)
-        R = torch.mul(invert(stable_cholesky(K).L), variance.item() ** 0.5, out=torch.empty_like(K))
+        weights = Weights.of(W, variance.item(), kappa)
         ctx.kappa = kappa
-        ctx.save_for_backward(W, variance, lengths, directions, slope, R)
-        return _in_precision(directions, R, dtype)
+        ctx.save_for_backward(W, variance, *weights)
+        return _in_precision(weights.directions, weights.R, dtype)
 
     @staticmethod
     def backward(ctx: Any, directions_grad: Tensor, R_grad: Tensor) -> tuple[Tensor | None, ...]:
-        W, variance, lengths, directions, slope, R = ctx.saved_tensors
+        W, variance, *weights = ctx.saved_tensors
         if torch.is_grad_enabled():
             again = differentiated(partial(_plainly, kappa=ctx.kappa), (W, variance), (directions_grad, R_grad))
             return *again, None, None
-        directions_grad, R_grad = directions_grad.double(), R_grad.double()
-        # In K̄ with R = √v R₁ thrice and R̄ = R̄₁ / √v once there is a factor v too many; and 2 K̄ is wanted.
-        t_grad = inverse_cholesky_gradient(R, R_grad).mul_(slope)
-        grad = torch.addmm(directions_grad, t_grad, directions, alpha=-1.0 / variance.item())
-        along = torch.linalg.vecdot(grad, directions).unsqueeze(-1)
-        W_grad = grad.addcmul_(directions, along, value=-1.0).div_(lengths)
-        variance_grad = torch.dot(R_grad.reshape(-1), R.view(-1)) / (2 * variance)
-        return W_grad.to(W), variance_grad.to(variance), None, None
+        grads = Weights(*weights).gradient(directions_grad.double(), R_grad.double(), variance.item())
+        return *(grad.to(x) for grad, x in zip(grads, (W, variance), strict=True)), None, None
 
 
 def _plainly(W: Tensor, variance: Tensor, kappa: Polynomial) -> tuple[Tensor, Tensor]:

@@ -2,11 +2,14 @@
 
     mean = A m,    var_p = k − Σ A² + Σ (A S_p)²,    A = Kfu L⁻ᵀ: [N, M]
 
-With C_p = A S_p, all of them one product, and a bar for the gradient of a result with respect to what it stands over:
+With C_p = A S_p, one product for all p, and a bar for the gradient of a result with respect to what it stands over:
 
     C̄_p = 2 C_p ∘ v̄_p,   S̄_p = Aᵀ C̄_p,   Ā = Σ_p C̄_p S_pᵀ + m̄ean mᵀ − 2 A ∘ Σ_p v̄_p
+
+If S has blocks, each has a product of its own with its columns of A.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +29,7 @@ class Marginals(NamedTuple):
 
 
 def conditional_marginals(
-    A: Float[Tensor, "N M"], prior: Float[Tensor, " N"], mean: Float[Tensor, "M P"], scales: Float[Tensor, "M P M"]
+    A: Float[Tensor, "N M"], prior: Float[Tensor, " N"], mean: Float[Tensor, "M P"], *scales: Float[Tensor, "B P B"]
 ) -> Marginals:
     """The marginals of f given q(v).
 
@@ -34,15 +37,26 @@ def conditional_marginals(
         A: Whitened covariances.
         prior: k(x, x).
         mean: m.
-        scales: S, its rows first: S_p[i, j] at [i, p, j].
+        scales: S of each block of variables, its rows first: S_p[i, j] at [i, p, j].
     """
     if torch.is_grad_enabled():
-        return Marginals(*Conditional.apply(A, prior, mean, scales))
-    M, P = mean.shape
-    lengths, S = A.new_empty(len(A), P), scales.view(M, P * M)
-    for part, length in zip(A.split(ROWS), lengths.split(ROWS), strict=True):  # C stays in the cache
-        torch.linalg.vector_norm((part @ S).view(-1, P, M), dim=-1, out=length)
-    return Marginals(A @ mean, lengths.square_().add_(unexplained(A, prior).unsqueeze(-1)))
+        return Marginals(*Conditional.apply(A, prior, mean, *scales))
+    variance = unexplained(A, prior).unsqueeze(-1)
+    for columns, S in zip(_columns(A, scales), scales, strict=True):
+        lengths = A.new_empty(len(A), S.shape[1])
+        for part, length in zip(columns.split(ROWS), lengths.split(ROWS), strict=True):  # C stays in the cache
+            torch.linalg.vector_norm(_product(part, S), dim=-1, out=length)
+        variance = lengths.square_().add_(variance)
+    return Marginals(A @ mean, variance)
+
+
+def _columns(A: Float[Tensor, "N M"], scales: Iterable[Tensor]) -> tuple[Float[Tensor, "N B"], ...]:
+    return A.split([len(S) for S in scales], dim=1)
+
+
+def _product(A: Float[Tensor, "N B"], S: Float[Tensor, "B P B"]) -> Float[Tensor, "N P B"]:
+    B, P, _ = S.shape
+    return (A @ S.view(B, P * B)).view(-1, P, B)
 
 
 def unexplained(A: Float[Tensor, "N M"], prior: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
@@ -51,30 +65,37 @@ def unexplained(A: Float[Tensor, "N M"], prior: Float[Tensor, " N"]) -> Float[Te
 
 
 class Conditional(torch.autograd.Function):
-    """(A, k, m, S) ↦ mean, var."""
+    """(A, k, m, S of each block) ↦ mean, var."""
 
     @staticmethod
-    def forward(ctx: Any, A: Tensor, prior: Tensor, mean: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
-        M, P = mean.shape
-        C = (A @ scales.view(M, P * M)).view(-1, P, M)
+    def forward(ctx: Any, A: Tensor, prior: Tensor, mean: Tensor, *scales: Tensor) -> tuple[Tensor, Tensor]:
         remaining = unexplained(A, prior)
-        ctx.save_for_backward(A, prior, mean, scales, C, remaining)
-        return A @ mean, torch.linalg.vector_norm(C, dim=-1).square_().add_(remaining.unsqueeze(-1))
+        products = [_product(columns, S) for columns, S in zip(_columns(A, scales), scales, strict=True)]
+        ctx.save_for_backward(A, prior, mean, remaining, *scales, *products)
+        variance = remaining.unsqueeze(-1)
+        for C in products:
+            variance = torch.linalg.vector_norm(C, dim=-1).square_().add_(variance)
+        return A @ mean, variance
 
     @staticmethod
     def backward(ctx: Any, mean_grad: Tensor, variance_grad: Tensor) -> tuple[Tensor | None, ...]:
-        A, prior, mean, scales, C, remaining = ctx.saved_tensors
+        A, prior, mean, remaining, *others = ctx.saved_tensors
+        scales, products = others[: len(others) // 2], others[len(others) // 2 :]
         if torch.is_grad_enabled():
-            return differentiated(_plainly, (A, prior, mean, scales), (mean_grad, variance_grad))
-        M, P = mean.shape
-        C_grad = (C * (2 * variance_grad).unsqueeze(-1)).view(-1, P * M)
+            return differentiated(_plainly, (A, prior, mean, *scales), (mean_grad, variance_grad))
         prior_grad = variance_grad.sum(-1).mul_(remaining > 0)
-        A_grad = C_grad @ scales.view(M, P * M).T
+        A_grad, doubled, scales_grad = torch.empty_like(A), (2 * variance_grad).unsqueeze(-1), []
+        blocks = zip(_columns(A, scales), _columns(A_grad, scales), scales, products, strict=True)
+        for columns, columns_grad, S, C in blocks:
+            C_grad = (C * doubled).view(len(A), -1)
+            torch.mm(C_grad, S.view(len(S), -1).T, out=columns_grad)
+            scales_grad.append((columns.T @ C_grad).view(S.shape))
         A_grad.addmm_(mean_grad, mean.T).addcmul_(A, prior_grad.unsqueeze(-1), value=-2.0)
-        return A_grad, prior_grad, A.T @ mean_grad, (A.T @ C_grad).view(M, P, M)
+        return A_grad, prior_grad, A.T @ mean_grad, *scales_grad
 
 
-def _plainly(A: Tensor, prior: Tensor, mean: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+def _plainly(A: Tensor, prior: Tensor, mean: Tensor, *scales: Tensor) -> tuple[Tensor, Tensor]:
     """The same in operations that can be differentiated any number of times."""
-    C = torch.einsum("ni,ipj->npj", A, scales)
-    return A @ mean, unexplained(A, prior).unsqueeze(-1) + C.square().sum(-1)
+    parts = zip(_columns(A, scales), scales, strict=True)
+    squares = [torch.einsum("ni,ipj->npj", columns, S).square().sum(-1) for columns, S in parts]
+    return A @ mean, unexplained(A, prior).unsqueeze(-1) + sum(squares)

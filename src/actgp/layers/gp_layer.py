@@ -19,7 +19,7 @@ from actgp.features import InducingFeatures, Whitening
 from actgp.layers.conditional import Marginals, conditional_marginals, unexplained
 from actgp.layers.horizon import Horizon, check_horizon
 from actgp.layers.pairing import check_pair
-from actgp.layers.whitened import WhitenedGaussian
+from actgp.layers.whitened import Scales, WhitenedGaussian
 from actgp.linalg import Cholesky, stable_cholesky
 
 PriorMean = Literal["zero", "identity"]
@@ -30,7 +30,7 @@ class Constants(NamedTuple):
 
     whitening: Whitening  # in the precision that Kuf has to have
     mean: Float[Tensor, "M P"]
-    scales: Float[Tensor, "M P M"]  # S_p[i, j] at [i, p, j]
+    scales: Scales
     kl: Float[Tensor, ""]
 
 
@@ -97,7 +97,7 @@ class GPLayer(nn.Module):
     def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
         """As `forward`, with what does not depend on X already computed."""
         A, prior = self._whiten(X, constants.whitening)
-        mean, variance = conditional_marginals(A, prior, constants.mean, constants.scales)
+        mean, variance = conditional_marginals(A, prior, constants.mean, *constants.scales)
         if (beyond := self.beyond) is not None:
             variance = variance + beyond.variance(X).unsqueeze(-1)
         return Marginals(self._with_prior_mean(mean, X), variance)

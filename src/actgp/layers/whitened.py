@@ -7,6 +7,7 @@ u = L v with L Lᵀ = Kuu, prior p(v) = N(0, I), and one Gaussian for each of P 
 """
 
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp.linalg import differentiated, lower_triangle
+
+Scales = tuple[Float[Tensor, "B P B"], ...]  # of each block of variables its S, rows first: S_p[i, j] at [i, p, j]
 
 
 class WhitenedGaussian(nn.Module):
@@ -46,11 +49,12 @@ class WhitenedGaussian(nn.Module):
     @property
     def scale_tril(self) -> Float[Tensor, "P M M"]:
         """S_p, lower triangular with a positive diagonal."""
-        return self.scales_and_kl()[0].transpose(0, 1)
+        return _scale_tril(self.raw_scale_tril, self.blocks)
 
-    def scales_and_kl(self) -> tuple[Float[Tensor, "M P M"], Float[Tensor, ""]]:
-        """S, its rows first, S_p[i, j] at [i, p, j], and the KL: from one pass over the parameters."""
-        return ScalesAndKL.apply(self.mean, self.raw_scale_tril, self.blocks)
+    def scales_and_kl(self) -> tuple[Scales, Float[Tensor, ""]]:
+        """S of each block, and the KL: from one pass over the parameters."""
+        *scales, kl = ScalesAndKL.apply(self.mean, self.raw_scale_tril, self.blocks)
+        return tuple(scales), kl
 
     def means(self) -> Float[Tensor, "M P"]:
         """m, with zeros where it has to be zero: no gradient goes there."""
@@ -73,8 +77,10 @@ class WhitenedGaussian(nn.Module):
                 "pass a Cholesky factor of the covariance"
             )
         self.mean.copy_(mean)
-        inside = lower_triangle(self.blocks, scale_tril.dtype, scale_tril.device)
-        self.raw_scale_tril.copy_((scale_tril * inside).tril(-1) + torch.diag_embed(diagonal.log()))
+        self.raw_scale_tril.zero_()
+        for raw, S in zip(*(diagonal_blocks(x, self.blocks) for x in (self.raw_scale_tril, scale_tril)), strict=True):
+            raw.copy_(S.tril(-1))
+        self.raw_scale_tril.diagonal(dim1=-2, dim2=-1).copy_(diagonal.log())
 
     def kl(self) -> Float[Tensor, ""]:
         """KL(q(v) ‖ N(0, I)), summed over outputs."""
@@ -82,34 +88,52 @@ class WhitenedGaussian(nn.Module):
 
 
 class ScalesAndKL(torch.autograd.Function):
-    """(m, raw) ↦ S, KL: S exponentiates the diagonal of raw and drops what is above it; so does the gradient."""
+    """(m, raw) ↦ S of each block, KL: S exponentiates the diagonal of raw and drops what is above it."""
 
     @staticmethod
-    def forward(ctx: Any, mean: Tensor, raw: Tensor, blocks: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        P, M, _ = raw.shape
-        ctx.inside = lower_triangle(blocks, raw.dtype, raw.device)
-        S = torch.mul(raw.transpose(0, 1), ctx.inside.unsqueeze(1), out=raw.new_empty(M, P, M))
-        diagonal = S.diagonal(dim1=0, dim2=2)
-        log_determinants = diagonal.sum()
-        diagonal.exp_()
-        ctx.save_for_backward(mean, raw, S)
-        squares = torch.dot(S.view(-1), S.view(-1)) + torch.dot(mean.reshape(-1), mean.reshape(-1)) - mean.numel()
-        return S, 0.5 * squares - log_determinants
+    def forward(ctx: Any, mean: Tensor, raw: Tensor, blocks: tuple[int, ...]) -> tuple[Tensor, ...]:
+        scales, squares, log_determinants = [], raw.new_zeros(()), raw.new_zeros(())
+        for part in diagonal_blocks(raw, blocks):
+            P, M, _ = part.shape
+            inside = lower_triangle(M, raw.dtype, raw.device)
+            S = torch.mul(part.transpose(0, 1), inside.unsqueeze(1), out=raw.new_empty(M, P, M))
+            diagonal = S.diagonal(dim1=0, dim2=2)
+            log_determinants += diagonal.sum()
+            diagonal.exp_()
+            squares += torch.dot(S.view(-1), S.view(-1))
+            scales.append(S)
+        squares += torch.dot(mean.reshape(-1), mean.reshape(-1)) - mean.numel()
+        ctx.blocks = blocks
+        ctx.save_for_backward(mean, raw, *scales)
+        return *scales, 0.5 * squares - log_determinants
 
     @staticmethod
-    def backward(ctx: Any, S_grad: Tensor, kl_grad: Tensor) -> tuple[Tensor | None, ...]:
-        mean, raw, S = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        mean, raw, *scales = ctx.saved_tensors
         if torch.is_grad_enabled():
-            again = differentiated(partial(_plainly, inside=ctx.inside), (mean, raw), (S_grad, kl_grad))
-            return *again, None
-        grad = torch.addcmul(S_grad, S, kl_grad)  # ∂ ½‖S‖² = S
-        grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2)).sub_(kl_grad)
-        return kl_grad * mean, torch.mul(grad.transpose(0, 1), ctx.inside, out=torch.empty_like(raw)), None
+            return *differentiated(partial(_plainly, blocks=ctx.blocks), (mean, raw), grads), None
+        *S_grads, kl_grad = grads
+        raw_grad = torch.zeros_like(raw)
+        for S, S_grad, part in zip(scales, S_grads, diagonal_blocks(raw_grad, ctx.blocks), strict=True):
+            grad = torch.addcmul(S_grad, S, kl_grad)  # ∂ ½‖S‖² = S
+            grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2)).sub_(kl_grad)
+            torch.mul(grad.transpose(0, 1), lower_triangle(len(S), S.dtype, S.device), out=part)
+        return kl_grad * mean, raw_grad, None
 
 
-def _plainly(mean: Tensor, raw: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
+def diagonal_blocks(matrices: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -> list[Float[Tensor, "P B B"]]:
+    """Views of the blocks on the diagonal."""
+    ends = list(accumulate(blocks, initial=0))
+    return [matrices[:, start:end, start:end] for start, end in pairwise(ends)]
+
+
+def _scale_tril(raw: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -> Float[Tensor, "P M M"]:
+    inside = torch.block_diag(*(lower_triangle(size, raw.dtype, raw.device) for size in blocks))
+    return (raw * inside).tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
+
+
+def _plainly(mean: Tensor, raw: Tensor, blocks: tuple[int, ...]) -> tuple[Tensor, ...]:
     """The same in operations that can be differentiated any number of times."""
-    log_diagonal = raw.diagonal(dim1=-2, dim2=-1)
-    S = (raw * inside).tril(-1) + torch.diag_embed(log_diagonal.exp())
-    kl = 0.5 * (S.square().sum() + mean.square().sum() - mean.numel()) - log_diagonal.sum()
-    return S.transpose(0, 1), kl
+    S = _scale_tril(raw, blocks)
+    kl = 0.5 * (S.square().sum() + mean.square().sum() - mean.numel()) - raw.diagonal(dim1=-2, dim2=-1).sum()
+    return *(block.transpose(0, 1) for block in diagonal_blocks(S, blocks)), kl

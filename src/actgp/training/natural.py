@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp.layers import WhitenedGaussian
+from actgp.layers.whitened import diagonal_blocks
 from actgp.linalg import lower_triangle
 
 LARGEST_STEP = 1.0  # in local coordinates, over all outputs of a layer: standard deviations of q
@@ -52,25 +53,36 @@ def _descend(
     rate: float,
     blocks: tuple[int, ...],
 ) -> None:
-    lower = lower_triangle(blocks, raw.dtype, raw.device)
-    diagonal = _diagonal(raw).exp()  # [P, M]
+    raws, raw_grads = (diagonal_blocks(x, blocks) for x in (raw, raw_grad))
+    means, mean_grads = mean.split(blocks), mean_grad.split(blocks)
+    directions = [_local(*parts) for parts in zip(raws, mean_grads, raw_grads, strict=True)]
+    lengths = [torch.linalg.vector_norm(x) for _, a, phi in directions for x in (a, phi)]
+    length = torch.linalg.vector_norm(torch.stack(lengths)).item()
+    rate = min(rate, LARGEST_STEP / max(length, torch.finfo(raw.dtype).tiny))
+    for m, block, (S, a, phi) in zip(means, raws, directions, strict=True):
+        m.sub_((S @ a).squeeze(-1).T, alpha=rate)
+        # S (I − γ Φ), with exp(−γ Φ_ii) on the diagonal of the factor
+        log_factor = -rate * _diagonal(phi)
+        step = phi.mul_(-rate)
+        _diagonal(step).copy_(log_factor.exp())
+        log_diagonal = _diagonal(block) + log_factor
+        block.copy_(S @ step)
+        _diagonal(block).copy_(log_diagonal)
+
+
+def _local(
+    raw: Float[Tensor, "P B B"], mean_grad: Float[Tensor, "B P"], raw_grad: Float[Tensor, "P B B"]
+) -> tuple[Float[Tensor, "P B B"], Float[Tensor, "P B 1"], Float[Tensor, "P B B"]]:
+    """S, and the gradients by a and Φ."""
+    lower = lower_triangle(raw.shape[-1], raw.dtype, raw.device)
+    diagonal = _diagonal(raw).exp()  # [P, B]
     S = raw * lower
     _diagonal(S).copy_(diagonal)
-    gradient = raw_grad.clone()  # a lower triangle, too
-    _diagonal(gradient).div_(diagonal)  # ∂ℓ/∂S, from that by log S_ii: [P, M, M]
+    gradient = raw_grad.clone(memory_format=torch.contiguous_format)  # a lower triangle, too
+    _diagonal(gradient).div_(diagonal)  # ∂ℓ/∂S, from that by log S_ii
     phi = (S.mT @ gradient).mul_(lower)
     _diagonal(phi).mul_(0.5)
-    a = S.mT @ mean_grad.T.unsqueeze(-1)  # [P, M, 1]
-    length = torch.hypot(torch.linalg.vector_norm(phi), torch.linalg.vector_norm(a)).item()
-    rate = min(rate, LARGEST_STEP / max(length, torch.finfo(raw.dtype).tiny))
-    mean -= rate * (S @ a).squeeze(-1).T
-    # S (I − γ Φ), with exp(−γ Φ_ii) on the diagonal of the factor
-    log_factor = -rate * _diagonal(phi)
-    step = phi.mul_(-rate)
-    _diagonal(step).copy_(log_factor.exp())
-    log_diagonal = _diagonal(raw) + log_factor
-    torch.bmm(S, step, out=raw)
-    _diagonal(raw).copy_(log_diagonal)
+    return S, S.mT @ mean_grad.T.unsqueeze(-1), phi
 
 
 def _diagonal(matrices: Tensor) -> Tensor:
