@@ -92,20 +92,20 @@ class ScalesAndKL(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, raw: Tensor, blocks: tuple[int, ...]) -> tuple[Tensor, ...]:
-        scales, squares, log_determinants = [], raw.new_zeros(()), raw.new_zeros(())
+        scales, squares, log_determinants = [], [], []
         for part in diagonal_blocks(raw, blocks):
             P, M, _ = part.shape
             inside = lower_triangle(M, raw.dtype, raw.device)
             S = torch.mul(part.transpose(0, 1), inside.unsqueeze(1), out=raw.new_empty(M, P, M))
             diagonal = S.diagonal(dim1=0, dim2=2)
-            log_determinants += diagonal.sum()
+            log_determinants.append(diagonal.sum())
             diagonal.exp_()
-            squares += torch.dot(S.view(-1), S.view(-1))
+            squares.append(torch.dot(S.view(-1), S.view(-1)))
             scales.append(S)
-        squares += torch.dot(mean.reshape(-1), mean.reshape(-1)) - mean.numel()
+        length = _sum(squares) + torch.dot(mean.reshape(-1), mean.reshape(-1)) - mean.numel()
         ctx.blocks = blocks
         ctx.save_for_backward(mean, raw, *scales)
-        return *scales, 0.5 * squares - log_determinants
+        return *scales, 0.5 * length - _sum(log_determinants)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -113,7 +113,7 @@ class ScalesAndKL(torch.autograd.Function):
         if torch.is_grad_enabled():
             return *differentiated(partial(_plainly, blocks=ctx.blocks), (mean, raw), grads), None
         *S_grads, kl_grad = grads
-        raw_grad = torch.zeros_like(raw)
+        raw_grad = torch.empty_like(raw) if len(scales) == 1 else torch.zeros_like(raw)
         for S, S_grad, part in zip(scales, S_grads, diagonal_blocks(raw_grad, ctx.blocks), strict=True):
             grad = torch.addcmul(S_grad, S, kl_grad)  # ∂ ½‖S‖² = S
             grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2)).sub_(kl_grad)
@@ -125,6 +125,10 @@ def diagonal_blocks(matrices: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -
     """Views of the blocks on the diagonal."""
     ends = list(accumulate(blocks, initial=0))
     return [matrices[:, start:end, start:end] for start, end in pairwise(ends)]
+
+
+def _sum(terms: list[Tensor]) -> Tensor:
+    return sum(terms[1:], start=terms[0])
 
 
 def _scale_tril(raw: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -> Float[Tensor, "P M M"]:
