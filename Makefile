@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 LAPLACE := laplace-torch asdfghjkl backpack-for-pytorch curvlinops-for-pytorch
 
-.PHONY: demo test bench check format clean
+.PHONY: demo test bench report check format clean
 
 demo: $(INSTALLED)  ## the main job, on generated and bundled data
 	$(BIN)/actgp demo
@@ -14,6 +14,11 @@ test: $(INSTALLED)  ## all tests
 
 bench: $(INSTALLED)  ## what a step and a prediction cost, beside the peers; some ten minutes
 	$(BIN)/python -m benchmarks
+
+report: $(INSTALLED)  ## docs/uci, from what is in results/
+	$(BIN)/actgp report results/uci.jsonl --html docs/uci/report.html --markdown docs/uci/report.md \
+		--banana results/banana.jsonl --ablation results/ablation.jsonl --images results/images.jsonl \
+		--commentary docs/uci/commentary.txt
 
 check: $(INSTALLED)  ## what CI runs: format, lint, types, tests
 	$(BIN)/ruff format --check
