@@ -1,9 +1,13 @@
 """Natural gradient steps on q(v) = N(m, S Sᵀ).
 
-The gradient is taken where q looks like a standard normal: with local coordinates m + S a, S (I + Φ), the Fisher metric
-is the identity at a = 0, Φ = 0, and the gradients of a loss are
+The gradient is taken in local coordinates (a, Φ), Φ a lower triangle, in which q looks like a standard normal: its mean
+is m + S a, its factor S (I + Φ). At a = 0, Φ = 0 the Fisher metric is one, but two on the diagonal of Φ, since
 
-    ∂ℓ/∂a = Sᵀ ∂ℓ/∂m,     ∂ℓ/∂Φ = ⌊Sᵀ ∂ℓ/∂S⌋     (⌊·⌋: the lower triangle with half its diagonal).
+    KL(q(a, Φ) ‖ q(0, 0)) = ½ (‖a‖² + ‖Φ‖² + Σ_i Φ_ii²) + terms of third order.
+
+The natural gradient of a loss ℓ is its gradient divided by the metric:
+
+    Sᵀ ∂ℓ/∂m  for a,     ⌊Sᵀ ∂ℓ/∂S⌋  for Φ     (⌊·⌋: the lower triangle with half its diagonal).
 
 A step goes down these, no farther than `LARGEST_STEP`, and stays on lower triangles with a positive diagonal, since the
 diagonal moves through its logarithm. Nothing is inverted or decomposed.
@@ -27,7 +31,7 @@ class NaturalGradient(torch.optim.Optimizer):
 
     Args:
         distributions: q(v) of each layer.
-        lr: The length γ of a step: 1 would take a conjugate model to its optimum.
+        lr: The length γ of a step. 1 is Newton's step for a conjugate model: near the optimum, each squares the error.
     """
 
     def __init__(self, distributions: Iterable[WhitenedGaussian], lr: float) -> None:
@@ -73,7 +77,7 @@ def _descend(
 def _local(
     raw: Float[Tensor, "P B B"], mean_grad: Float[Tensor, "B P"], raw_grad: Float[Tensor, "P B B"]
 ) -> tuple[Float[Tensor, "P B B"], Float[Tensor, "P B 1"], Float[Tensor, "P B B"]]:
-    """S, and the gradients by a and Φ."""
+    """S, and the natural gradients for a and Φ."""
     lower = lower_triangle(raw.shape[-1], raw.dtype, raw.device)
     diagonal = _diagonal(raw).exp()  # [P, B]
     S = raw * lower

@@ -1,16 +1,19 @@
-"""The last word, which rows that were held out have.
+"""What is chosen after stage 2, by rows that were held out of it: how wide predictions are, while means stay.
 
-Gaussian noise: while m and S still move, it has to cover the errors that they have not made good yet, and it follows
-them slowly; where data have hardly any, stage 2 ends with too much of it. The same is true of what layers are unsure
-of, S and the part of the prior that inducing variables leave unexplained. Three numbers are chosen, by which the noise
-variance, all S Sᵀ and that unexplained part of all layers are multiplied. Means stay as they are: A ∝ √v for a kernel
-of variance v, and with a factor φ of v, m / √φ and S / √φ leave A m and A S in place.
+Gaussian noise: as long as m and S move, the noise has to cover errors that they have yet to remove, and it follows them
+slowly; where data have hardly any noise, stage 2 ends with too much of it. The same is true of the other two parts of a
+predictive variance, S Sᵀ and the part k(x, x) − Σ A² of the prior that inducing variables leave unexplained. Three
+factors are chosen, the same for all layers: of the noise variance, of S Sᵀ, and φ of the unexplained part.
 
-Classes: a temperature T, by which all latent functions are divided (Guo et al., 2017). f / T is what the last layer is
-with a kernel variance of v / T², q as it is. T is never below one: rows that are like the training data may make a
-model less sure, but say nothing of what is unlike them.
+φ multiplies the kernel's variance v. Since A ∝ √v, dividing m and S by √φ keeps the mean A m and the product A S. A
+layer whose kernel has no free variance has φ = 1; one whose S is frozen is left alone.
 
-Few rows say little: changes are judged beside a prior, under which logarithms are normal about zero.
+Classes: a temperature T, by which all latent functions are divided (Guo et al., 2017). A last layer with the kernel
+variance v / T² and the same q is f / T. T is never below one: rows that are like the training data may make a model
+less sure, but say nothing of inputs that are unlike them.
+
+Few rows say little. So each choice is judged by the log density of the rows plus that of a prior, under which the
+logarithms of the factors, or of T, are normal about zero.
 """
 
 from collections.abc import Callable
@@ -29,15 +32,22 @@ from actgp.models import DeepGP
 from actgp.training.objectives import SEED, posterior_score
 from actgp.training.scales import free_variance, has_free_noise, set_noise, set_variance
 
-NOISE_SPREAD, LAYER_SPREAD = 1.0, 0.3  # standard deviations of the prior
-MOST_ROWS, MOST_PASSES = 1_000, 100  # through the model, to choose three numbers
-HOTTEST = 5.0  # the logarithm of a temperature
-PATHS = 50  # that a temperature is chosen by
+NOISE_SPREAD, LAYER_SPREAD = 1.0, 0.3  # standard deviations of the prior: of noise and temperature, of the other two
+MOST_ROWS, MOST_PASSES = 1_000, 100  # how many rows go through the model how often, to choose three factors
+HOTTEST = 5.0  # the largest logarithm of a temperature
+PATHS = 50  # sampled to choose a temperature
 
 
 @torch.no_grad()
 def settle(model: DeepGP, X: Tensor, y: Tensor, *, temperature: bool) -> None:
-    """Chooses noise and variances, or a temperature if that is wanted, by rows that the model was not trained on."""
+    """Chooses the three factors for Gaussian noise, or a temperature for classes, by rows not trained on.
+
+    Args:
+        model: The model, changed in place. Nothing is done for other likelihoods, or where the noise is fixed.
+        X: Inputs of the held-out rows; for the factors the first 1,000 are used.
+        y: Their targets.
+        temperature: Whether classes get a temperature.
+    """
     if has_free_noise(model):
         _settle_variances(model, X[:MOST_ROWS], y[:MOST_ROWS])
     elif temperature and isinstance(model.likelihood, BernoulliLikelihood | SoftmaxLikelihood):
@@ -60,7 +70,7 @@ def _settle_variances(model: DeepGP, X: Tensor, y: Tensor) -> None:
 
 
 def _dials(model: DeepGP) -> Callable[[float, float, float], None]:
-    """What multiplies the noise, S Sᵀ and the unexplained variance, as they are now."""
+    """A function that sets noise, S Sᵀ and unexplained variance to given multiples of what they are now."""
     noise = model.likelihood.noise.item()
     layers = [
         (layer, free_variance(layer), layer.q.mean.clone(), layer.q.scale_tril.clone())
