@@ -10,8 +10,8 @@ from torch import Tensor, nn
 class Activation(nn.Module, ABC):
     """A shape function of a network, σ(t) = Σ_n a_n P_n(t).
 
-    On data it acts as g(x) = r σ(ŵ · x̂): with r the radius of the lifted input this is, for ReLU exactly and for
-    the others closely, the activation of a hidden unit.
+    On data it acts as g(x) = r σ(ŵ · x̂), with r = ‖x̃‖ the radius of the lifted input. For ReLU this is the hidden unit
+    max(0, ŵ · x̃). For σ(t) = u(β t) / β it is the hidden unit with the sharpness β / r, u(β ŵ · x̃ / r) r / β.
     """
 
     @abstractmethod

@@ -29,7 +29,8 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
 
     Args:
         num_layers: How many GP layers.
-        num_inducing: M, the hidden units of each layer; never more than there are rows.
+        num_inducing: M, the inducing variables of each layer, of which half are hidden units and half inducing points;
+            never more than there are rows.
         activation: An activation or its name; softplus by default.
         kernel: "matched", whose spectrum is the activation's, or "arccosine".
         recipe: How it is trained; by default what suits the number of rows.

@@ -1,17 +1,18 @@
-"""What whitens activations and inducing points together, with the gradient derived by hand.
+"""What whitens activations u and inducing points v together: R = L⁻¹ of both, with the gradient derived by hand.
 
-After R_u = L_u⁻¹ of the activations (`whitening`), with z̃ = [z / ℓ, 1] = r ẑ for the points,
+R_u = L_u⁻¹ is that of the activations (`whitening`). For the points, lifted to z̃ = [z / ℓ, 1] = r ẑ,
 
-    A = r σ̃(ẑ Ŵᵀ) R_uᵀ,   Kvv = v r rᵀ ∘ s(ẑ ẑᵀ),   R_s = chol(Kvv − A Aᵀ)⁻¹,   Q = A R_u
+    Kvu = r σ̃(ẑ Ŵᵀ),   A = Kvu R_uᵀ,   Kvv = v r rᵀ ∘ s(ẑ ẑᵀ),   R_s = chol(Kvv − A Aᵀ)⁻¹,   Q = A R_u
 
     R = [ R_u      0  ]
         [ −R_s Q  R_s ]
 
-and backwards, with G for the lower left block of R̄ and R_s̄ for the lower right one,
+Backwards, with a bar for gradients, let [Ū, 0; G, V̄] be the blocks of R̄. Since R_s and R_u also stand in −R_s Q,
 
-    R_s̄ −= G Qᵀ,   Q̄ = −R_sᵀ G,   K̄ = Kvv̄ as for R_u,   Ā = Q̄ R_uᵀ − 2 K̄ A,   R_ū += Aᵀ Q̄ + Āᵀ Kvu
+    R̄_s = V̄ − G Qᵀ,   Q̄ = −R_sᵀ G,   K̄ = −½ R_sᵀ sym(R̄_s R_sᵀ) R_s,   Ā = Q̄ R_uᵀ − 2 K̄ A,   R̄_u = Ū + Aᵀ Q̄ + Āᵀ Kvu
 
-from where Kvu goes as in `units`, and Kvv likewise.
+where K̄ is the gradient for Kvv. From Kvu and Kvv on, to ẑ, Ŵ, r, ℓ and the kernel's variance v, it goes as in `units`;
+from R_u on, as in `whitening`.
 """
 
 from functools import partial

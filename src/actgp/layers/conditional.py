@@ -4,9 +4,12 @@
 
 With C_p = A S_p, one product for all p, and a bar for the gradient of a result with respect to what it stands over:
 
-    C̄_p = 2 C_p ∘ v̄_p,   S̄_p = Aᵀ C̄_p,   Ā = Σ_p C̄_p S_pᵀ + m̄ean mᵀ − 2 A ∘ Σ_p v̄_p
+    C̄_p = 2 C_p ∘ v̄_p,   S̄_p = Aᵀ C̄_p,   k̄ = Σ_p v̄_p,   Ā = Σ_p C̄_p S_pᵀ + μ̄ mᵀ − 2 A ∘ k̄
 
-If S has blocks, each has a product of its own with its columns of A.
+for the gradients μ̄ of the mean and v̄_p of var_p. Where round-off makes k − Σ A² negative, it is set to zero, and k̄ too.
+
+If q is independent between blocks of variables, S_p is block-diagonal. Then only its blocks are passed, and each has a
+product of its own with its columns of A.
 """
 
 from collections.abc import Iterable
@@ -37,7 +40,8 @@ def conditional_marginals(
         A: Whitened covariances.
         prior: k(x, x).
         mean: m.
-        scales: S of each block of variables, its rows first: S_p[i, j] at [i, p, j].
+        scales: S of each block of variables, in the order of the columns of A. Rows come first, S_p[i, j] at [i, p, j],
+            so that A S_p of all outputs p is one matrix product.
     """
     if torch.is_grad_enabled():
         return Marginals(*Conditional.apply(A, prior, mean, *scales))

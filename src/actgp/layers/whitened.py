@@ -4,6 +4,9 @@ u = L v with L Lᵀ = Kuu, prior p(v) = N(0, I), and one Gaussian for each of P 
 
     q(v_p) = N(m_p, S_p S_pᵀ)
     KL     = ½ Σ_p (‖S_p‖² + ‖m_p‖² − M − 2 Σ_i log S_p[i, i])
+
+Where variables come in groups that are independent under q, such as hidden units and inducing points, S_p is
+block-diagonal, and layers work with its blocks.
 """
 
 from functools import partial
@@ -30,7 +33,8 @@ class WhitenedGaussian(nn.Module):
 
     Attributes:
         mean: m, [M, P].
-        raw_scale_tril: [P, M, M]: the strict lower triangle of S, and the logarithm of its diagonal.
+        raw_scale_tril: [P, M, M]: the strict lower triangle of S, and the logarithm of its diagonal; entries outside
+            the blocks are not used.
     """
 
     def __init__(
@@ -48,7 +52,7 @@ class WhitenedGaussian(nn.Module):
 
     @property
     def scale_tril(self) -> Float[Tensor, "P M M"]:
-        """S_p, lower triangular with a positive diagonal."""
+        """S_p, lower triangular with a positive diagonal, and zero outside the blocks."""
         return _scale_tril(self.raw_scale_tril, self.blocks)
 
     def scales_and_kl(self) -> tuple[Scales, Float[Tensor, ""]]:
@@ -64,7 +68,7 @@ class WhitenedGaussian(nn.Module):
 
     @torch.no_grad()
     def assign(self, mean: Float[Tensor, "M P"], scale_tril: Float[Tensor, "P M M"]) -> None:
-        """Sets m and S."""
+        """Sets m and S; what S has above the diagonal or outside the blocks is dropped."""
         diagonal = scale_tril.diagonal(dim1=-2, dim2=-1)
         if mean.shape != self.mean.shape or scale_tril.shape != self.raw_scale_tril.shape:
             raise ValueError(
@@ -88,7 +92,7 @@ class WhitenedGaussian(nn.Module):
 
 
 class ScalesAndKL(torch.autograd.Function):
-    """(m, raw) ↦ S of each block, KL: S exponentiates the diagonal of raw and drops what is above it."""
+    """(m, raw) ↦ S of each block, KL: S has the exponential of raw's diagonal, and zeros above it."""
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, raw: Tensor, blocks: tuple[int, ...]) -> tuple[Tensor, ...]:

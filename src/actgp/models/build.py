@@ -41,9 +41,9 @@ def deep_gp(
         input_dim: D, the number of inputs.
         num_outputs: P, the number of outputs; for a softmax likelihood, the number of classes.
         num_layers: How many GP layers.
-        num_inducing: M, the number of inducing variables, or hidden units, of each layer.
-        num_points: K, how many of them are inducing points for what the others, activations, leave unexplained
-            (`DecoupledFeatures`); `fit` places them. Half of them by default; 0 as in the paper.
+        num_inducing: M, the number of inducing variables of each layer: hidden units and inducing points together.
+        num_points: K, how many of the M are inducing points, for what the M − K units leave unexplained
+            (`DecoupledFeatures`); `fit` places them. Half of M by default; 0, units only, as in the paper.
         hidden_dim: The width between layers; D as in the paper by default.
         activation: An activation or its name; softplus by default, whose sharpness of 1 leaves less of the prior
             unexplained than the paper's, `Softplus(3.0)`.

@@ -4,7 +4,7 @@
 
     ELBO = Σ_i E[log p(y_i | h_iL)] − Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ))                       (eq. 3)
 
-Hidden layers are sampled, reparametrised; the last one is integrated by the likelihood's own means.
+Hidden layers are sampled, reparametrised; over the last one the likelihood averages, in closed form where it can.
 """
 
 import copy

@@ -1,6 +1,6 @@
 """A network's front with a deep GP behind it: what the front gives is centred and scaled, and may be reduced.
 
-    h = c (z − μ)        or        h = c Vᵀ (z − μ), V the first principal directions;        c² E‖h / c‖² = ρ²
+    h = c (z − μ)        or        h = c Vᵀ (z − μ), V the first principal directions;        c such that E‖h‖² = ρ²
 
 The kernel k = v r² s(1), r² = ‖h‖² + 1, knows near from far by the directions of [h, 1] and by r. Raw features of a
 network are hundreds of units long and share a large mean: their directions hardly differ, and the 1 is lost among them.
@@ -59,15 +59,15 @@ def hybrid(
 ) -> DeepGP:
     """A deep GP behind a backbone, such as the convolutions of a trained network.
 
-    `fit` trains the backbone in both stages. After `backbone.requires_grad_(False)` it does not, and takes each image
-    through it only once.
+    `fit` trains the backbone in both stages. If it was frozen before this call, by `backbone.requires_grad_(False)`, it
+    stays as it is, and each image goes through it only once.
 
     Args:
         backbone: From inputs to features [N, D]; part of the model from now on, and in evaluation mode.
         X: Inputs such as it will be trained on: features are centred and scaled by what these give.
         num_outputs: P; for a softmax likelihood, the number of classes.
         num_layers: How many GP layers.
-        num_inducing: M of each.
+        num_inducing: M of each, hidden units and inducing points together.
         reduce_to: How many principal directions of the features to keep, by a linear layer that is trained where the
             backbone is; all features by default.
         hidden_dim: The width between layers; P by default.

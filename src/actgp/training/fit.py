@@ -54,8 +54,8 @@ def fit(
         X: Inputs, or a DataLoader that gives pairs (X, y). Not for GPR and SGPR.
         y: Targets, where X is a tensor.
         recipe: Objective, steps and rates; what suits the model by default.
-        held_out: Rows (X, y) to judge by, half of them for each stage, in place of some of the others: where there is a
-            DataLoader, or where a backbone has seen the others already.
+        held_out: Rows (X, y) to judge by, half of them, and at most 1,000, for each stage; then all of X is trained on.
+            For a DataLoader, and for a backbone that has been trained on X already.
         device: Where to train: model and data are moved there. Where the model is, by default.
         checkpoint: A file that the run is saved to every few seconds, and taken up from if it is there: run again what
             was interrupted or killed, and it ends with the same model.

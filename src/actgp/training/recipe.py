@@ -25,13 +25,13 @@ class Recipe:
         kl_weight: The weight of KL(q ‖ p) in it. Below one, the data count for more than they are. None is 1; or, for
             the predictive objective, 0.3, if there are held-out rows to say when to stop.
         validation: The part of the rows that is held out of each stage, if data are tensors of at least 200 rows:
-            stages end with the parameters that predicted them best. 0 holds out none.
+            stages end with the parameters that predicted them best. At most 1,000 rows for each. 0 holds out none.
         num_samples: S, the paths sampled through the hidden layers in each step.
         network_rate: Adam's learning rate in stage 1.
         learning_rate: Adam's in stage 2, for everything but q(u).
         natural_rate: Of the natural gradient steps on q(u) in stage 2.
         batch_size: Rows in a minibatch, where data are given as tensors.
-        patience: Steps without progress after which all rates are cut; after three cuts the stage ends.
+        patience: Steps without progress after which all rates are cut, up to three times; then the stage ends.
     """
 
     network_steps: int = 5_000

@@ -4,9 +4,12 @@ A generalised Gauss–Newton pass gives, for each layer and output, the precisio
 
     (S_p S_pᵀ)⁻¹ = I + (1/w) Σ_i β_ip a_i a_iᵀ,     β_ip = Σ_k (∂ r_kᵀf_L / ∂h_ip)²,     Σ_k r_k r_kᵀ = I(f_L),
 
-with the Fisher information I of the likelihood and the weight w of the KL. For one layer and Gaussian noise it is
-exact. Multiplying a kernel's variance by φ and m by φ^(−1/2) leaves the mean unchanged and multiplies Σ β a aᵀ by φ; so
-φ of each layer, and the noise, are chosen by the objective itself.
+with the Fisher information I of the likelihood and the weight w of the KL. For one layer, Gaussian noise and w = 1 this
+is exact. If q is independent between blocks of variables, only the blocks of the precision are used, which gives the
+best q of that form.
+
+Multiplying a kernel's variance by φ and m by φ^(−1/2) leaves the mean unchanged and multiplies Σ β a aᵀ by φ; so φ of
+each layer, and the noise, are chosen by the objective itself.
 """
 
 from collections.abc import Callable
