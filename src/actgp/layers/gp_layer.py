@@ -74,7 +74,7 @@ class GPLayer(nn.Module):
         return self.features.input_dim
 
     def cholesky(self) -> Cholesky:
-        """L of Kuu, in float64, with the jitter that it took."""
+        """L of Kuu, in float64, with the jitter that it took; `DecoupledFeatures` whiten with one for each block."""
         return stable_cholesky(self.features.Kuu(self.kernel))
 
     def inverse_cholesky(self) -> Float64[Tensor, "M M"]:
