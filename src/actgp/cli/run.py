@@ -79,7 +79,7 @@ def images(
     jobs: Jobs = -1,
     results: Results = None,
     quick: Quick = False,
-    full: Annotated[bool, typer.Option(help="All images and four times the steps: many hours on two cores.")] = False,
+    full: Annotated[bool, typer.Option(help="All images, 3 to 4 times the steps: many hours on two cores.")] = False,
 ) -> None:
     """Contestants × MNIST, Fashion-MNIST, CIFAR-10 × seeds, on test images and on shifted ones.
 

@@ -27,9 +27,9 @@ class LayerDiagnosis:
         unexplained: The mean fraction of k(x, x) that no q(u) can explain, Σ (k − Σ A²) / k / N.
         condition: The condition number of Kuu with its jitter.
         jitter: What was added to the diagonal of Kuu for its Cholesky decomposition.
-        truncation_error: max |σ − σ̃| / max |σ| over [−1, 1]; None for inducing points.
-        norm: ‖g‖ of a feature in the RKHS at v = 1; None for inducing points.
-        match: The spectra side by side; None for inducing points.
+        truncation_error: max |σ − σ̃| / max |σ| over [−1, 1]; None where features are not activations alone.
+        norm: ‖g‖ of a feature in the RKHS at v = 1; likewise.
+        match: The spectra side by side; likewise.
         advice: What is amiss, each with its remedy.
     """
 

@@ -1,12 +1,13 @@
 """Which rows a stage is trained on, and which it is judged by.
 
-Rows that have chosen where stage 1 ends favour the network that it ends with, and would call any change of it a change
-for the worse. So stage 2 is judged by others, which had no part in stage 1, and those of stage 1 join its training:
+Rows that have chosen where stage 1 ends favour the network that it ends with: judged by them, almost any change of it
+is for the worse. So stage 2 is judged by others, which had no part in stage 1, and those of stage 1 join its training:
 
     stage 1   train 80 %   judge 10 %   —
     stage 2   train 80 % + 10 %         judge 10 %
 
-Rows that are given to judge by are divided between the stages in halves, and all others are trained on.
+Where one of the stages is left out, only 10 % are held out. Rows that are given to judge by are divided between the
+stages in halves, and all others are trained on.
 """
 
 from typing import Any, NamedTuple

@@ -1,7 +1,7 @@
 """The two stages: a network, then the posterior around it.
 
 Stage 1 trains the composed means as a network, in whitened coordinates: the parameters are m, not V = L⁻ᵀ m, so that
-Adam sees well-scaled directions, and ‖m‖² is the norm that the KL will charge. `warm_start` leads over. Stage 2 trains
+Adam sees well-scaled directions, and ‖m‖² is the norm that the KL will charge. Stage 2, after `warm_start`, trains
 everything, q(u) by natural gradients.
 """
 
