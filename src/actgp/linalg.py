@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from actgp.tracing import tracing
+
 # The same for models of both precisions: whitened parameters mean what they mean only together with their L. In low
 # dimension more of it costs accuracy; less of it, digits, since L⁻¹ magnifies round-off by up to jitter^(−1/2).
 RELATIVE_JITTER = 1e-10
@@ -31,6 +33,10 @@ def stable_cholesky(K: Float64[Tensor, "M M"], relative_jitter: float = RELATIVE
         relative_jitter: What is added to the diagonal at first, relative to its mean; it grows tenfold until the
             decomposition succeeds.
     """
+    if tracing() is not None:
+        identity = _identity(len(K), K.dtype, K.device)
+        L, info = torch.linalg.cholesky_ex(K + relative_jitter * K.diagonal().mean() * identity)
+        return Cholesky(torch.where(info == 0, L, torch.nan), 0.0)  # whoever traces looks whether all is finite
     scale = K.diagonal().sum().item() / len(K)
     if not 0.0 < scale < float("inf"):
         raise ValueError(

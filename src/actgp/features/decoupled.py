@@ -27,7 +27,7 @@ from actgp.features.base import InducingFeatures, Whitening
 from actgp.features.decoupled_whitening import decoupled_whitening
 from actgp.features.points import InducingPoints, is_zonal
 from actgp.features.units import Shapes, units
-from actgp.features.whitening import LARGEST_MAGNIFICATION, magnifies
+from actgp.features.whitening import magnifies
 from actgp.linalg import inverse_cholesky
 
 MeanFrom = Literal["both", "activations"]
@@ -89,8 +89,7 @@ class DecoupledFeatures(InducingFeatures):
         # L⁻¹ = [[R_u, 0], [−R_s A R_u, R_s]]
         above = torch.nn.functional.pad(own.R, (0, len(R)))
         whole = torch.cat([above, torch.cat([-R @ A @ own.R, R], dim=1)])
-        magnified = torch.linalg.vector_norm(R.detach()) * Kvv.detach().diagonal().mean().sqrt()
-        exact = magnifies(own.R.detach()) or magnified.item() > LARGEST_MAGNIFICATION
+        exact = magnifies(own.R.detach()) or magnifies(R.detach(), Kvv.detach().diagonal().mean().sqrt())
         return Whitening(whole if exact else whole.to(dtype), own.directions, own.match)
 
     def through(

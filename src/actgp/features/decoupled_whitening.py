@@ -24,10 +24,11 @@ from torch import Tensor
 from torch.linalg import vecdot
 
 from actgp.features.match import SpectralMatch
-from actgp.features.whitening import LARGEST_MAGNIFICATION, Weights, magnifies
+from actgp.features.whitening import Weights, magnifies
 from actgp.kernels import ZonalKernel
 from actgp.linalg import differentiated, inverse_cholesky, inverse_cholesky_gradient, invert, stable_cholesky
 from actgp.sphere import evaluated, lift, project
+from actgp.tracing import tracing
 
 Parts = tuple[Tensor, Tensor, Tensor]  # directions [M + K, d], R [M + K, M + K], amplitudes v r [K]
 
@@ -41,9 +42,9 @@ def decoupled_whitening(
 ) -> Parts:
     """Directions, R and amplitudes, in a precision, or in float64 where that will not do."""
     inputs = W, Z, kernel.lengthscale, kernel.variance
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() and tracing() is None:
         return DecoupledWhitening.apply(*inputs, kernel, match, dtype)
-    return _in_precision(_plainly(*inputs, kernel, match), kernel.variance.item(), len(W), dtype)
+    return _in_precision(_plainly(*inputs, kernel, match), kernel.variance, len(W), dtype)
 
 
 class DecoupledWhitening(torch.autograd.Function):
@@ -79,7 +80,7 @@ class DecoupledWhitening(torch.autograd.Function):
         ctx.save_for_backward(
             W, Z, lengthscale, variance, *weights, r, z, Kvu, t_slope, A, Kvv, T_slope.mul_(radii), R_s.contiguous(), Q
         )
-        return _in_precision((torch.cat([weights.directions, z]), R, v * r), v, M, dtype)
+        return _in_precision((torch.cat([weights.directions, z]), R, v * r), variance, M, dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -132,11 +133,10 @@ def _plainly(
     return torch.cat([directions, z]), R, v * r
 
 
-def _in_precision(parts: Parts, v: float, M: int, dtype: torch.dtype) -> Parts:
+def _in_precision(parts: Parts, variance: Tensor, M: int, dtype: torch.dtype) -> Parts:
     _, R, amplitudes = (part.detach() for part in parts)
-    size = torch.linalg.vector_norm(amplitudes).item() / (v * len(amplitudes)) ** 0.5  # of √k(z, z) = √v r
-    magnified = torch.linalg.vector_norm(R[M:, M:]).item() * size
-    if dtype == R.dtype or magnifies(R[:M, :M]) or magnified > LARGEST_MAGNIFICATION:
+    sd = (amplitudes.square().mean() / variance.detach()).sqrt()  # √k(z, z) = √v r
+    if dtype == R.dtype or magnifies(R[:M, :M]) or magnifies(R[M:, M:], sd):
         return parts
     directions, R, amplitudes = (part.to(dtype) for part in parts)
     return directions, R, amplitudes

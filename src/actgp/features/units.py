@@ -22,6 +22,7 @@ from torch.linalg import vecdot
 from actgp.kernels import ZonalKernel
 from actgp.linalg import differentiated
 from actgp.sphere import Polynomial, evaluated, lift, project
+from actgp.tracing import tracing
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ def units(
     sigma: Polynomial | Shapes,
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
     """Kfu Bᵀ and k(x, x)."""
+    if tracing() is not None:
+        return _plainly(X, lengthscale, directions, variance, B, sigma)
     if torch.is_grad_enabled():
         return Units.apply(X, lengthscale, directions, variance, B, sigma)
     radius, x = project(lift(X / lengthscale))

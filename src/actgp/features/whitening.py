@@ -18,20 +18,29 @@ from torch import Tensor
 
 from actgp.linalg import differentiated, inverse_cholesky, inverse_cholesky_gradient, invert, stable_cholesky
 from actgp.sphere import Polynomial, evaluated
+from actgp.tracing import tracing
 
 LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
 
 
-def magnifies(R: Float64[Tensor, "M M"]) -> bool:
-    """Whether float32 will not do for Kuf, because L⁻¹ would magnify its round-off. R[0, 0]⁻² is a variance of Kuu."""
-    return torch.linalg.vector_norm(R).item() > LARGEST_MAGNIFICATION * R[0, 0].item()
+def magnifies(R: Float64[Tensor, "M M"], sd: Float64[Tensor, ""] | None = None) -> bool:
+    """Whether float32 will not do for Kuf, because L⁻¹ would magnify its round-off.
+
+    Args:
+        R: L⁻¹.
+        sd: A standard deviation of u, whose round-off is magnified; R[0, 0]⁻¹ by default, that of the first.
+    """
+    if (decided := tracing()) is not None:
+        return decided.exact
+    size = 1.0 / R[0, 0].item() if sd is None else sd.item()
+    return torch.linalg.vector_norm(R).item() * size > LARGEST_MAGNIFICATION
 
 
 def whitening(
     W: Float[Tensor, "M d"], variance: Float[Tensor, ""], kappa: Polynomial, dtype: torch.dtype
 ) -> tuple[Float[Tensor, "M d"], Float[Tensor, "M M"]]:
     """Ŵ and R, in a precision, or in float64 where that will not do."""
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() and tracing() is None:
         return ActivatedWhitening.apply(W, variance, kappa, dtype)
     return _in_precision(*_plainly(W, variance, kappa), dtype)
 

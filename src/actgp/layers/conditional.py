@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp.linalg import differentiated
+from actgp.tracing import tracing
 
 ROWS = 512  # of A at a time, where no gradient is wanted
 
@@ -43,6 +44,8 @@ def conditional_marginals(
         scales: S of each block of variables, in the order of the columns of A. Rows come first, S_p[i, j] at [i, p, j],
             so that A S_p of all outputs p is one matrix product.
     """
+    if tracing() is not None:
+        return Marginals(*_plainly(A, prior, mean, *scales))
     if torch.is_grad_enabled():
         return Marginals(*Conditional.apply(A, prior, mean, *scales))
     variance = unexplained(A, prior).unsqueeze(-1)
@@ -101,5 +104,5 @@ class Conditional(torch.autograd.Function):
 def _plainly(A: Tensor, prior: Tensor, mean: Tensor, *scales: Tensor) -> tuple[Tensor, Tensor]:
     """The same in operations that can be differentiated any number of times."""
     parts = zip(_columns(A, scales), scales, strict=True)
-    squares = [torch.einsum("ni,ipj->npj", columns, S).square().sum(-1) for columns, S in parts]
+    squares = [_product(columns, S.contiguous()).square().sum(-1) for columns, S in parts]
     return A @ mean, unexplained(A, prior).unsqueeze(-1) + sum(squares)

@@ -15,6 +15,7 @@ from actgp.features.points import is_zonal
 from actgp.kernels import ZonalKernel
 from actgp.layers.gp_layer import GPLayer
 from actgp.sphere import lift, polynomial, project
+from actgp.tracing import tracing
 
 
 class ActivatedUnits(nn.Module):
@@ -112,11 +113,17 @@ def units_of(features: InducingFeatures, kernel: Kernel) -> nn.Module:
     return FeatureUnits(features, kernel)
 
 
+def without_points(layer: GPLayer) -> bool:
+    """Whether a layer's mean is that of its first block alone: points take part once they have means."""
+    decided = tracing()
+    return id(layer) in decided.without_points if decided else not layer.q.mean[layer.q.blocks[0] :].any()
+
+
 def mean_of(layer: GPLayer, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
     """The same function of the layer's own parameters, with gradients for all of them."""
     features, m = layer.features, layer.q.means()
-    if isinstance(features, DecoupledFeatures) and not m[features.blocks[0] :].any():
-        features, m = features.activated, m[: features.blocks[0]]  # points take part once they have means
+    if isinstance(features, DecoupledFeatures) and without_points(layer):
+        features, m = features.activated, m[: features.blocks[0]]
     whitening = features.whitening(layer.kernel)
     weights = m.double().T @ whitening.R  # Vᵀ = mᵀ L⁻¹: [P, M]
     output, _ = features.through(layer.kernel, X, weights.to(X), whitening)

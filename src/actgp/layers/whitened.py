@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp.linalg import differentiated, lower_triangle
+from actgp.tracing import tracing
 
 Scales = tuple[Float[Tensor, "B P B"], ...]  # of each block of variables its S, rows first: S_p[i, j] at [i, p, j]
 
@@ -57,7 +58,8 @@ class WhitenedGaussian(nn.Module):
 
     def scales_and_kl(self) -> tuple[Scales, Float[Tensor, ""]]:
         """S of each block, and the KL: from one pass over the parameters."""
-        *scales, kl = ScalesAndKL.apply(self.mean, self.raw_scale_tril, self.blocks)
+        form = ScalesAndKL.apply if tracing() is None else _plainly
+        *scales, kl = form(self.mean, self.raw_scale_tril, self.blocks)
         return tuple(scales), kl
 
     def means(self) -> Float[Tensor, "M P"]:

@@ -25,6 +25,7 @@ from actgp.layers import Constants, GPLayer, LayerFunction, NetworkLayer, draw_f
 from actgp.likelihoods import expected_log_prob, supported, targets
 from actgp.models.prediction import Prediction, squeeze_outputs
 from actgp.sampling import normal_points
+from actgp.tracing import tracing
 
 CHUNK = 2**21  # numbers in the largest tensor of a chunk of a prediction
 SEED = 0
@@ -111,7 +112,7 @@ class DeepGP(nn.Module):
         h, constants = self.enter(X), self.constants()
         num_data = checks.integer(num_data, "num_data", minimum=len(X))
         y = targets(self.likelihood, y, len(X), self.num_outputs, X.dtype)
-        mean, variance = self.paths_from(h, constants, num_samples, generator=generator)  # [S, B, P]
+        mean, variance = self.along(h, constants, self.noises(h, num_samples, generator=generator))  # [S, B, P]
         fit = expected_log_prob(self.likelihood, y, mean, variance, generator=generator).mean(0)  # [B]
         return num_data / len(X) * fit.sum() - sum(layer.kl for layer in constants)
 
@@ -127,23 +128,18 @@ class DeepGP(nn.Module):
             num_samples: S; a model of one layer needs, and takes, only one.
             generator: Source of randomness.
         """
-        return self.paths_from(self.enter(X), self.constants(), num_samples, generator=generator)
+        h = self.enter(X)
+        return self.along(h, self.constants(), self.noises(h, num_samples, generator=generator))
 
-    def paths_from(
-        self,
-        h: Float[Tensor, "N D"],
-        constants: list[Constants],
-        num_samples: int = 1,
-        *,
-        generator: torch.Generator | None = None,
-    ) -> Paths:
-        """As `paths`, for inputs that have entered and constants that are known."""
+    def noises(
+        self, h: Float[Tensor, "N D"], num_samples: int, *, generator: torch.Generator | None = None
+    ) -> list[Float[Tensor, "S N H"]]:
+        """What paths of N inputs are sampled with: ε ~ N(0, 1) for each hidden layer."""
         S = self._num_paths(checks.integer(num_samples, "num_samples", minimum=1))
-        noises = [
+        return [
             torch.randn(S, len(h), layer.num_outputs, dtype=h.dtype, device=h.device, generator=generator)
             for layer in self.gp_layers[:-1]
         ]
-        return self._paths(h, constants, noises)
 
     def kl(self) -> Float[Tensor, ""]:
         """Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ))."""
@@ -171,7 +167,7 @@ class DeepGP(nn.Module):
         noises = [noise.unsqueeze(1) for noise in normal_points(S, sum(widths), seed).to(X).split(widths, dim=1)]
         widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
         rows = max(1, CHUNK // (S * widest))
-        chunks = [self._paths(self.enter(part), constants, noises) for part in X.split(rows)]
+        chunks = [self.along(self.enter(part), constants, noises) for part in X.split(rows)]
         mean, variance = (torch.cat(parts, dim=1) for parts in zip(*chunks, strict=True))
         return Prediction(mean, variance, self.likelihood)
 
@@ -213,7 +209,8 @@ class DeepGP(nn.Module):
 
     def enter(self, X: Tensor) -> Float[Tensor, "N D"]:
         """Checks the inputs, and takes them through the backbone."""
-        self.check_inputs(X)
+        if tracing() is None:
+            self.check_inputs(X)
         if self.backbone is None:
             return X
         return checks.inputs(self.backbone(X), self.gp_layers[0].input_dim, "the backbone's output")
@@ -221,7 +218,7 @@ class DeepGP(nn.Module):
     def _num_paths(self, num_samples: int) -> int:
         return num_samples if len(self.gp_layers) > 1 else 1
 
-    def _paths(self, h: Float[Tensor, "N D"], constants: list[Constants], noises: list[Tensor]) -> Paths:
+    def along(self, h: Float[Tensor, "N D"], constants: list[Constants], noises: Sequence[Tensor]) -> Paths:
         """Composes the layers along paths h = mean + sd ε, with noises ε [S, N or 1, H] for each hidden layer."""
         first, *others = zip(self.gp_layers, constants, strict=True)
         mean, variance = first[0].marginals(h, first[1])  # [N, P]: all paths begin alike

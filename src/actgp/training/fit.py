@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 from actgp.models import GPR, SGPR, DeepGP
 from actgp.training.checkpoint import Run, saved_seeds
+from actgp.training.compiled import check_compilable
 from actgp.training.exact import fit_exactly
 from actgp.training.frozen import backbone_features, is_frozen, train_mode
 from actgp.training.loop import Callback, Step
@@ -82,6 +83,8 @@ def fit(
     recipe = Recipe.suited_to(model) if recipe is None else recipe
     if isinstance(X, Tensor) and is_frozen(model.backbone):
         return _fit_head(model, X, y, recipe, held_out, device, checkpoint, callback, generator, progress)
+    if recipe.compile:
+        check_compilable(model)
     if checkpoint is not None and Path(checkpoint).exists():
         seeds = saved_seeds(checkpoint)
     else:

@@ -5,6 +5,7 @@ elbo:        E[log p(y_i | h_iL)] − w KL / N
 predictive:  log (1/S) Σ_s p(y_i | path s) − w KL / N
 """
 
+from collections.abc import Sequence
 from math import log, pi
 from typing import NamedTuple
 
@@ -53,8 +54,23 @@ def posterior_objective(
     generator: torch.Generator | None,
 ) -> Evaluation:
     """The ELBO or the predictive objective, with a weighted KL."""
-    constants = model.constants()
-    mean, variance = model.paths_from(model.enter(X), constants, recipe.num_samples, generator=generator)  # [S, B, P]
+    noises = model.noises(X, recipe.num_samples, generator=generator)
+    return objective_along(model, X, y, noises, num_data, recipe, kl_weight, generator)
+
+
+def objective_along(
+    model: DeepGP,
+    X: Tensor,
+    y: Tensor,
+    noises: Sequence[Tensor],
+    num_data: int,
+    recipe: Recipe,
+    kl_weight: float,
+    generator: torch.Generator | None = None,
+) -> Evaluation:
+    """The same along given paths; the generator is for likelihoods that draw."""
+    h, constants = model.enter(X), model.constants()
+    mean, variance = model.along(h, constants, noises)  # [S, B, P]
     if recipe.objective == "elbo":
         fit = expected_log_prob(model.likelihood, y, mean, variance, generator=generator).mean(0)  # [B]
     else:

@@ -5,11 +5,15 @@ Adam sees well-scaled directions, and ‖m‖² is the norm that the KL will cha
 everything, q(u) by natural gradients.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
 from actgp.layers import mean_of
 from actgp.models import DeepGP
+from actgp.training.compiled import CompiledObjective
 from actgp.training.data import Batch, Batches
 from actgp.training.loop import Stage
 from actgp.training.natural import NaturalGradient
@@ -17,7 +21,7 @@ from actgp.training.objectives import (
     Evaluation,
     network_objective,
     network_score,
-    posterior_objective,
+    objective_along,
     posterior_score,
 )
 from actgp.training.recipe import Recipe
@@ -33,8 +37,8 @@ def network_stage(model: DeepGP, recipe: Recipe, held_out: Batch | None) -> Stag
     untouched = {id(layer.q.raw_scale_tril) for layer in model.gp_layers}
     adam = torch.optim.Adam(_trainable(model, untouched), lr=recipe.network_rate, fused=True)
 
-    def evaluate(X: Tensor, y: Tensor) -> Evaluation:
-        return network_objective(model, X, y)
+    objective: Callable[[Tensor, Tensor], Evaluation] = partial(network_objective, model)
+    evaluate = CompiledObjective(model, objective) if recipe.compile else objective
 
     monitor = None if held_out is None else lambda: network_score(model, *held_out)
     schedule = Schedule(recipe.network_steps, recipe.patience)
@@ -61,8 +65,13 @@ def posterior_stage(
     if rest := _trainable(model, natural):
         optimisers.append(torch.optim.Adam(rest, lr=recipe.learning_rate, fused=True))
 
+    def along(X: Tensor, y: Tensor, *noises: Tensor) -> Evaluation:
+        return objective_along(model, X, y, noises, num_data, recipe, kl_weight, generator)
+
+    objective = CompiledObjective(model, along) if recipe.compile else along
+
     def evaluate(X: Tensor, y: Tensor) -> Evaluation:
-        return posterior_objective(model, X, y, num_data, recipe, kl_weight, generator)
+        return objective(X, y, *model.noises(X, recipe.num_samples, generator=generator))
 
     monitor = None if held_out is None else lambda: posterior_score(model, *held_out)
     schedule = Schedule(recipe.num_steps, recipe.patience, DECAY)

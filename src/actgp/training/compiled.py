@@ -1,0 +1,143 @@
+"""A step as one compiled function: loss, objective and all gradients.
+
+Half of an eager step at small sizes is Python and the dispatch of small operations. Here its operations, those of the
+gradients included, are recorded once for each shape of a minibatch, and what `torch.compile` makes of them is called
+instead. That takes the better part of a minute, less when the same was compiled before on the same machine.
+"""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.likelihoods.likelihood import _OneDimensionalLikelihood
+from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from actgp.layers.network import without_points
+from actgp.models import DeepGP
+from actgp.tracing import Decisions, traced
+from actgp.training.objectives import Evaluation
+
+LOOK_EVERY = 100  # steps between looks at what values decide
+
+Objective = Callable[..., Evaluation]  # of X, y and noises
+
+
+def check_compilable(model: DeepGP) -> None:
+    """Refuses models whose steps draw random numbers, or decide, on the way."""
+    if not isinstance(model.likelihood, GaussianLikelihood | _OneDimensionalLikelihood):
+        raise ValueError(
+            "compile=True needs a likelihood that is integrated without draws, such as GaussianLikelihood or "
+            f"BernoulliLikelihood, got {type(model.likelihood).__name__}; leave compile out"
+        )
+    if model.backbone is not None:
+        raise ValueError(
+            "compile=True is for the layers of a model, got a backbone that is trained along; leave compile out, or "
+            "freeze the backbone with requires_grad_(False)"
+        )
+
+
+class CompiledObjective:
+    """Called like the objective that it is made of.
+
+    Args:
+        model: The model.
+        objective: A function of X, y and noises which does not draw.
+    """
+
+    def __init__(self, model: DeepGP, objective: Objective) -> None:
+        self.model, self.objective = model, objective
+        self.functions: dict[tuple[Any, ...], Callable[..., Sequence[Tensor]]] = {}
+        self.steps = 0
+        self.decisions = Decisions(exact=False)
+
+    def __call__(self, *inputs: Tensor) -> Evaluation:
+        if self.steps % LOOK_EVERY == 0:
+            self.decisions = _decide(self.model)
+        self.steps += 1
+        names, parameters = zip(*((n, p) for n, p in self.model.named_parameters() if p.requires_grad), strict=True)
+        key = self.decisions, names, *((x.shape, x.dtype) for x in inputs)
+        values = [p.detach() for p in parameters]
+        if key not in self.functions:
+            self.functions[key] = self._compile(names, values, inputs)
+        loss, objective, *gradients = self.functions[key](values, inputs)
+        if not torch.isfinite(loss):  # a Cholesky decomposition that needs more jitter
+            return self.objective(*inputs)
+        return Evaluation(KnownGradient.apply(loss, gradients, *parameters), objective)
+
+    def _compile(
+        self, names: Sequence[str], values: list[Tensor], inputs: Sequence[Tensor]
+    ) -> Callable[..., Sequence[Tensor]]:
+        self.objective(*inputs)  # what is prepared at the first use is not to be recorded
+        module = _AsModule(self.model, self.objective)
+
+        def step(values: list[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+            leaves = [value.detach().requires_grad_() for value in values]
+            swapped = {f"model.{name}": leaf for name, leaf in zip(names, leaves, strict=True)}
+            with torch.enable_grad():
+                loss, objective = torch.func.functional_call(module, swapped, tuple(inputs))
+                gradients = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
+            return loss.detach(), objective.detach(), *gradients
+
+        try:
+            with traced(self.decisions), torch.no_grad():
+                recorded = make_fx(step)(values, tuple(inputs))
+            options: dict[str, Any] = {"cpp_wrapper": True} if values[0].device.type == "cpu" else {}
+            compiled = torch.compile(recorded, fullgraph=True, dynamic=False, options=options)
+            with _quietly():
+                compiled(values, tuple(inputs))
+        except Exception as error:
+            raise RuntimeError(
+                f"expected a model whose steps can be compiled, and a C++ compiler, got {type(error).__name__}: "
+                f"{str(error).splitlines()[0] if str(error) else ''}; leave compile out"
+            ) from error
+        return compiled
+
+
+class _AsModule(nn.Module):
+    """A function as a module, whose parameters are those of a model."""
+
+    def __init__(self, model: DeepGP, function: Objective) -> None:
+        super().__init__()
+        self.model, self.function = model, function
+
+    def forward(self, *inputs: Tensor) -> Evaluation:
+        return self.function(*inputs)
+
+
+class KnownGradient(torch.autograd.Function):
+    """A number whose gradients have been computed along with it."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, gradients: list[Tensor], *parameters: Tensor) -> Tensor:
+        ctx.gradients = gradients
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, *torch._foreach_mul(ctx.gradients, grad)
+
+
+@torch.no_grad()
+def _decide(model: DeepGP) -> Decisions:
+    single = model.gp_layers[0].q.mean.dtype == torch.float32
+    exact = single and any(layer.constants().whitening.R.dtype == torch.float64 for layer in model.gp_layers)
+    return Decisions(exact, frozenset(id(layer) for layer in model.gp_layers if without_points(layer)))
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """The compiler remarks on operations for which it calls torch, and on itself: that is meant for others."""
+    logger = logging.getLogger("torch._inductor")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

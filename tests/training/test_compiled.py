@@ -1,0 +1,124 @@
+"""Compiled steps are the steps that they were made of."""
+
+import pytest
+import torch
+from gpytorch.likelihoods import BernoulliLikelihood, Likelihood, SoftmaxLikelihood
+
+import actgp
+from actgp import Recipe
+from actgp.tracing import Decisions, traced, tracing
+from actgp.training.compiled import CompiledObjective
+from actgp.training.objectives import network_objective, objective_along
+
+
+def rows(number: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+    g = torch.Generator().manual_seed(1)
+    X = torch.randn(number, 3, generator=g, dtype=dtype)
+    return X, torch.sin(2 * X[:, :1]) + 0.1 * torch.randn(number, 1, generator=g, dtype=dtype)
+
+
+def model_of(num_points: int, likelihood: Likelihood | None = None) -> actgp.DeepGP:
+    g = torch.Generator().manual_seed(0)
+    model = actgp.deep_gp(3, 1, 2, 8, num_points=num_points, likelihood=likelihood, generator=g)
+    with torch.no_grad():
+        for layer in model.gp_layers:
+            layer.q.mean.normal_(generator=g).mul_(0.3)
+    return model
+
+
+@pytest.fixture
+def only_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling takes long: what is recorded is run as it is."""
+    monkeypatch.setattr(torch, "compile", lambda recorded, **_: recorded)
+
+
+@pytest.mark.usefixtures("only_recorded")
+@pytest.mark.parametrize("num_points", [0, 4])
+def test_loss_objective_and_gradients_are_the_same(num_points: int) -> None:
+    model, (X, y) = model_of(num_points), rows(16)
+    recipe = Recipe(num_samples=2)
+
+    def along(X: torch.Tensor, y: torch.Tensor, *noises: torch.Tensor) -> actgp.training.objectives.Evaluation:
+        return objective_along(model, X, y, noises, 100, recipe, 0.3)
+
+    compiled = CompiledObjective(model, along)
+    for seed in range(2):  # the second time nothing is compiled
+        noises = model.noises(X, 2, generator=torch.Generator().manual_seed(seed))
+        found = []
+        for objective in (along, compiled):
+            model.zero_grad()
+            loss, value = objective(X, y, *noises)
+            loss.backward()
+            found.append([loss.detach(), value, *(p.grad.clone() for p in model.parameters())])
+        for ours, theirs in zip(*found, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=2e-3, atol=2e-4 * max(1.0, theirs.abs().max().item()))
+    assert len(compiled.functions) == 1
+
+
+@pytest.mark.usefixtures("only_recorded")
+def test_a_network_whose_points_have_no_means_leaves_them_alone() -> None:
+    model, (X, y) = model_of(4), rows(16)
+    with torch.no_grad():
+        for layer in model.gp_layers:
+            layer.q.mean[layer.q.blocks[0] :] = 0
+    compiled = CompiledObjective(model, lambda X, y: network_objective(model, X, y))
+    loss, _ = compiled(X, y)
+    loss.backward()
+    assert loss.item() == pytest.approx(network_objective(model, X, y).loss.item(), rel=1e-4)
+    assert not any(layer.q.mean.grad[layer.q.blocks[0] :].any() for layer in model.gp_layers)
+    assert all(layer.q.mean.grad[: layer.q.blocks[0]].any() for layer in model.gp_layers)
+
+
+@pytest.mark.usefixtures("only_recorded")
+def test_training_goes_as_without() -> None:
+    X, y = rows(300)
+    recipes = [Recipe(network_steps=5, num_steps=5, batch_size=32, compile=compile) for compile in (False, True)]
+    results = [
+        actgp.fit(model_of(4), X, y[:, 0], recipe, generator=torch.Generator().manual_seed(2), progress=False)
+        for recipe in recipes
+    ]
+    for name in ("network_objectives", "objectives"):
+        ours, theirs = (torch.tensor(getattr(result, name)) for result in results)
+        torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=1e-2)
+
+
+def test_what_the_compiler_makes_of_it() -> None:
+    g = torch.Generator().manual_seed(0)
+    model, (X, y) = actgp.deep_gp(3, 1, 1, 4, num_points=0, generator=g), rows(8)
+    with torch.no_grad():
+        model.gp_layers[0].q.mean.normal_(generator=g)
+    expected = network_objective(model, X, y)
+    found = CompiledObjective(model, lambda X, y: network_objective(model, X, y))(X, y)
+    assert found.loss.item() == pytest.approx(expected.loss.item(), rel=1e-4)
+    wanted, had = (torch.autograd.grad(each.loss, model.gp_layers[0].q.mean)[0] for each in (expected, found))
+    torch.testing.assert_close(had, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_a_decomposition_that_fails_is_left_to_the_eager_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, (X, y) = model_of(0), rows(16)
+    compiled = CompiledObjective(model, lambda X, y: network_objective(model, X, y))
+    failing = (torch.tensor(torch.nan), torch.tensor(torch.nan), *(torch.zeros_like(p) for p in model.parameters()))
+    monkeypatch.setattr(compiled, "_compile", lambda *_: lambda *_: failing)
+    assert compiled(X, y).loss.item() == network_objective(model, X, y).loss.item()
+
+
+def test_what_draws_is_refused_before_anything_changes() -> None:
+    X, y = rows(50)
+    model = actgp.deep_gp(3, 3, 2, 8, likelihood=SoftmaxLikelihood(num_classes=3, mixing_weights=False))
+    before = {name: values.clone() for name, values in model.state_dict().items()}
+    with pytest.raises(ValueError, match="needs a likelihood that is integrated without draws, such as"):
+        actgp.fit(model, X, y[:, 0].sign().long() + 1, Recipe(compile=True), progress=False)
+    assert all(torch.equal(values, before[name]) for name, values in model.state_dict().items())
+    with pytest.raises(TypeError, match="compile must be True or False, got 'yes'"):
+        Recipe(compile="yes")
+    backbone = torch.nn.Linear(3, 3)
+    behind = actgp.DeepGP(model_of(0).gp_layers, BernoulliLikelihood(), backbone)
+    with pytest.raises(ValueError, match="got a backbone that is trained along"):
+        actgp.fit(behind, X, (y[:, 0] > 0).long(), Recipe(compile=True), progress=False)
+
+
+def test_tracing_ends_with_its_context() -> None:
+    assert tracing() is None
+    with traced(Decisions(exact=True)):
+        assert tracing() == Decisions(exact=True)
+    assert tracing() is None
