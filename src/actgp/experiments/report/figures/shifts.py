@@ -1,6 +1,7 @@
 """The paper's figure: accuracy and log-likelihood against the strength of a shift."""
 
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -11,37 +12,46 @@ from actgp.experiments.report.images import ImageRun, chosen, curve, names
 from actgp.experiments.report.looks import looks
 
 COLUMNS = ("data", "shift", "model", "level", "score", "mean", "sd")
-SCORES = {"accuracy": "accuracy", "log_likelihood": "log-likelihood"}
+SCORES = {"accuracy": ("accuracy, %", 100.0), "log_likelihood": ("log-likelihood", 1.0)}  # with a factor to show it
+TITLES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
+BESIDE = 3
 
 
 def draw(runs: Sequence[ImageRun], path: Path) -> Picture:
-    """Draws a column for each shift of each set of images: accuracy above, log-likelihood below."""
+    """Draws for each shift of each set of images accuracy above and log-likelihood below, three shifts side by side."""
     data_sets, models = names(runs)
     look = looks(models)
     places = [(run.data, shift) for run in {run.data: run for run in runs}.values() for shift in run.shifts]
-    width = 0.9 + 2.3 * len(places)
+    columns, bands = min(BESIDE, len(places)), ceil(len(places) / BESIDE)
+    width = 0.9 + 2.9 * columns
     rows: list[tuple[object, ...]] = []
     with plots.style():
-        figure = plots.figure(width, 4.8)
-        panels = figure.subplots(2, len(places), squeeze=False, sharex="col")
-        for column, (data, shift) in zip(panels.T, places, strict=True):
-            for axes, score in zip(column, SCORES, strict=True):
+        figure = plots.figure(width, 0.5 + 4.6 * bands)
+        panels = figure.subplots(2 * bands, columns, squeeze=False)
+        pairs = [pair for band in range(bands) for pair in panels[2 * band : 2 * band + 2].T]
+        for pair in pairs[len(places) :]:
+            for axes in pair:
+                axes.set_axis_off()
+        for pair, (data, shift) in zip(pairs, places, strict=False):
+            for axes, (score, (_, factor)) in zip(pair, SCORES.items(), strict=True):
                 for model in models:
                     found = curve(chosen(runs, data, model), shift, score)
                     if not found:
                         continue
                     levels = list(found)
-                    mean, sd = (np.array(values) for values in zip(*found.values(), strict=True))
+                    mean, sd = (factor * np.array(values) for values in zip(*found.values(), strict=True))
                     colour, marker = look[model].colour, look[model].marker
                     axes.fill_between(levels, mean - sd, mean + sd, color=colour, alpha=0.15, linewidth=0)
                     axes.plot(
                         levels, mean, color=colour, marker=marker, label=model, zorder=3 if look[model].ours else 2
                     )
                     rows += [(data, shift, model, level, score, *found[level]) for level in levels]
-            column[0].set_title(f"{data}: {shift}".replace("_", " "))
-            column[1].set_xlabel("degrees" if shift == "rotation" else "intensity")
-        for axes, label in zip(panels[:, 0], SCORES.values(), strict=True):
-            axes.set_ylabel(label)
+            pair[0].set_title(f"{TITLES.get(data, data)}: {shift.replace('_', ' ')}")
+            pair[0].sharex(pair[1])
+            pair[0].tick_params(labelbottom=False)
+            pair[1].set_xlabel("degrees" if shift == "rotation" else "intensity")
+        for i, axes in enumerate(panels[:, 0]):
+            axes.set_ylabel(list(SCORES.values())[i % 2][0])
         figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=min(6, len(models)))
         plots.save(figure, path, COLUMNS, rows)
     return Picture(
