@@ -12,11 +12,11 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
 import gpytorch
-import laplace
 import torch
 import typer
 from rich.console import Console
@@ -53,6 +53,15 @@ def peak_memory(rows: int) -> float:
     return float(subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
 
 
+def own_peak() -> float:
+    """MiB that this process has needed; what getrusage says on Linux may be of the process that started it."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def main(
     results: Annotated[Path, typer.Option(help="Where raw results go, as JSON lines.")] = ROOT
     / "results/performance.jsonl",
@@ -64,7 +73,7 @@ def main(
     """Measures, stores, and writes tables and plot."""
     if only_predict:
         ours.predict(replace(BASE, rows=only_predict))()
-        sys.stdout.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+        sys.stdout.write(str(own_peak()))
         return
     if not report_only:
         about = {
@@ -74,7 +83,7 @@ def main(
             "python": platform.python_version(),
             "torch": torch.__version__,
             "gpytorch": gpytorch.__version__,
-            "laplace": getattr(laplace, "__version__", "unknown"),
+            "laplace": metadata.version("laplace-torch"),
             "actgp": actgp.__version__,
         }
         lines: list[dict[str, Any]] = [about]

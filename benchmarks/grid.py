@@ -38,7 +38,10 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
     """All of them, the side-by-side comparisons first."""
     step: dict[str, Callable[[Problem], Contestant]] = {
         "actgp": ours.step,
+        "actgp, compiled": ours.compiled_step,
+        "actgp, with points": ours.step_with_points,
         "actgp, stage 1": ours.network_step,
+        "actgp, stage 1, compiled": ours.compiled_network_step,
         "network": network.step,
         "floor": floor.step,
         "GPyTorch": gpytorch_dgp.step,

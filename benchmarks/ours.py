@@ -1,21 +1,23 @@
 """This library's steps and predictions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
+from torch import Tensor
 
 import actgp
+from actgp.training.compiled import CompiledObjective
 from actgp.training.data import TensorBatches
-from actgp.training.objectives import network_objective
+from actgp.training.objectives import Evaluation, network_objective, objective_along
 from actgp.training.warm_start import gauss_newton
 from benchmarks.problem import Problem
 
 
-def model_of(problem: Problem) -> actgp.DeepGP:
-    """The default model, with weights to carry."""
+def model_of(problem: Problem, num_points: int | None = 0) -> actgp.DeepGP:
+    """The default model, with weights to carry; without inducing points beside its units, unless these are wanted."""
     g = torch.Generator().manual_seed(0)
     model = actgp.deep_gp(
-        problem.input_dim, problem.num_outputs, num_inducing=problem.num_inducing, num_points=0, generator=g
+        problem.input_dim, problem.num_outputs, num_inducing=problem.num_inducing, num_points=num_points, generator=g
     )
     with torch.no_grad():
         for layer in model.gp_layers:
@@ -23,28 +25,56 @@ def model_of(problem: Problem) -> actgp.DeepGP:
     return model
 
 
-def step(problem: Problem) -> Callable[[], None]:
+def step(problem: Problem, num_points: int | None = 0) -> Callable[[], None]:
     """ELBO, backward, Adam."""
+    model, (X, y) = model_of(problem, num_points), problem.minibatch()
+    return _stepping(model.parameters(), lambda: -model.elbo(X, y, problem.num_data, problem.num_samples))
+
+
+def step_with_points(problem: Problem) -> Callable[[], None]:
+    """The same, half of the inducing variables being points, as by default."""
+    return step(problem, None)
+
+
+def compiled_step(problem: Problem) -> Callable[[], None]:
+    """ELBO and gradients in one compiled function, Adam."""
     model, (X, y) = model_of(problem), problem.minibatch()
-    adam = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    recipe = actgp.Recipe(objective="elbo", num_samples=problem.num_samples)
 
-    def run() -> None:
-        adam.zero_grad()
-        (-model.elbo(X, y, problem.num_data, problem.num_samples)).backward()
-        adam.step()
+    def along(X: Tensor, y: Tensor, *noises: Tensor) -> Evaluation:
+        return objective_along(model, X, y, noises, problem.num_data, recipe, 1.0)
 
-    return run
+    compiled = CompiledObjective(model, along)
+    return _stepping(model.parameters(), lambda: compiled(X, y, *model.noises(X, problem.num_samples)).loss)
+
+
+def compiled_network_step(problem: Problem) -> Callable[[], None]:
+    """A step of stage 1, compiled."""
+    model, (X, y) = model_of(problem), problem.minibatch()
+    compiled = CompiledObjective(model, lambda X, y: network_objective(model, X, y))
+    return _stepping(_without_scales(model), lambda: compiled(X, y).loss)
 
 
 def network_step(problem: Problem) -> Callable[[], None]:
     """A step of stage 1: the composed means, in whitened coordinates."""
     model, (X, y) = model_of(problem), problem.minibatch()
+    return _stepping(_without_scales(model), lambda: network_objective(model, X, y).loss)
+
+
+def _without_scales(model: actgp.DeepGP) -> list[Tensor]:
+    """All parameters but S."""
     fixed = {id(layer.q.raw_scale_tril) for layer in model.gp_layers}
-    adam = torch.optim.Adam([p for p in model.parameters() if id(p) not in fixed], lr=1e-3, fused=True)
+    for layer in model.gp_layers:
+        layer.q.raw_scale_tril.requires_grad_(False)
+    return [p for p in model.parameters() if id(p) not in fixed]
+
+
+def _stepping(parameters: Iterable[Tensor], loss: Callable[[], Tensor]) -> Callable[[], None]:
+    adam = torch.optim.Adam(parameters, lr=1e-3, fused=True)
 
     def run() -> None:
         adam.zero_grad()
-        network_objective(model, X, y).loss.backward()
+        loss().backward()
         adam.step()
 
     return run

@@ -13,6 +13,7 @@ from benchmarks.report import BEGIN, END, write_report
 TINY = Problem(input_dim=2, num_inducing=8, batch=9, num_samples=2, rows=50, prediction_samples=3, num_data=60)
 CONTESTANTS = {
     "step": ours.step,
+    "step with points": ours.step_with_points,
     "network step": ours.network_step,
     "warm start": ours.warm_start,
     "prediction": ours.predict,
