@@ -23,8 +23,8 @@ def supported(likelihood: Likelihood) -> Likelihood:
         )
     if isinstance(likelihood, GaussianLikelihood) and not likelihood.noise.item() > 0:
         raise ValueError(
-            f"Gaussian noise must be above zero, got {likelihood.noise.item():.3g}; give noise_constraint a lower bound "
-            "of at least zero, e.g. gpytorch.constraints.Interval(1e-6, 0.1)"
+            f"Gaussian noise must be above zero, got {likelihood.noise.item():.3g}; give noise_constraint a lower "
+            "bound of at least zero, e.g. gpytorch.constraints.Interval(1e-6, 0.1)"
         )
     return likelihood
 
