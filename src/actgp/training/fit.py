@@ -23,6 +23,7 @@ from actgp.training.recipe import FitResult, Recipe
 from actgp.training.rows import checked, data_of_stages
 from actgp.training.settling import settle
 from actgp.training.stages import draw_means, network_stage, posterior_stage
+from actgp.training.undo import undone_if_broken_off
 from actgp.training.warm_start import warm_start
 
 EXACT_STEPS = 200
@@ -176,7 +177,8 @@ def _fit_in_stages(
         while run.current < len(run.stages):
             stage = run.stages[run.current]
             if not stage.objectives:
-                _prepare(run, weights)
+                with undone_if_broken_off(model):
+                    _prepare(run, weights)
             title = f"fit {type(model).__name__}: {stage.name}"
             done, total = len(stage.objectives), stage.schedule.num_steps
             with progress_bar(title, total, show=progress, done=done) as report:
@@ -185,7 +187,8 @@ def _fit_in_stages(
                 run.network = model.network()
             if stage.name == "posterior" and recipe.num_steps > 0 and run.judges is not None:
                 model.eval()
-                settle(model, *run.judges, temperature=run.judges_given)
+                with undone_if_broken_off(model):
+                    settle(model, *run.judges, temperature=run.judges_given)
             run.current += 1
             save()
     finally:
