@@ -1,9 +1,10 @@
 """The inverse of a Cholesky factor and its own gradient, against what torch's operations give."""
 
+import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from actgp.linalg import inverse_cholesky
+from actgp.linalg import inverse_cholesky, posterior_scale
 
 
 def covariance(generator: torch.Generator, M: int = 5) -> torch.Tensor:
@@ -36,3 +37,20 @@ def test_it_can_be_differentiated_twice(generator: torch.Generator) -> None:
 
     assert gradcheck(factor, (B,))
     assert gradgradcheck(factor, (B,))
+
+
+def test_a_posterior_survives_round_off_that_hides_the_prior() -> None:
+    v = torch.randn(20, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    H = 1e20 * v @ v.T
+    with pytest.raises(torch.linalg.LinAlgError):
+        torch.linalg.cholesky(H + torch.eye(20))
+    S = posterior_scale(H)
+    assert torch.isfinite(S).all()
+    assert (S.diagonal() > 0).all()
+    assert torch.equal(S, S.tril())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_information_that_is_not_finite_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match="information of the data must be finite.*standardise"):
+        posterior_scale(torch.full((3, 3), value, dtype=torch.float64))

@@ -27,14 +27,19 @@ def integer(value: SupportsIndex, name: str, *, minimum: int) -> int:
     return number
 
 
-def positive(value: float, name: str) -> float:
-    """Returns `value` as a finite float above zero."""
+def real(value: float, name: str, *, example: float = 1.0) -> float:
+    """Returns `value` as a float."""
     try:
-        number = float(value)
+        return float(value)
     except (TypeError, ValueError):
         raise TypeError(
-            f"{name} must be a number, got {value!r} of type {type(value).__name__}; pass e.g. 1.0"
+            f"{name} must be a number, got {value!r} of type {type(value).__name__}; pass e.g. {example}"
         ) from None
+
+
+def positive(value: float, name: str) -> float:
+    """Returns `value` as a finite float above zero."""
+    number = real(value, name)
     if not 0.0 < number < float("inf"):
         raise ValueError(f"{name} must be positive and finite, got {number}; pass e.g. 1.0")
     return number
@@ -73,6 +78,29 @@ def finite(value: Tensor, name: str) -> Tensor:
             "drop or impute those rows"
         )
     return value
+
+
+def measurable(value: Tensor, name: str) -> Tensor:
+    """Returns `value` if the squares of its entries can be summed in its precision."""
+    largest, limit = value.abs().max().item(), (torch.finfo(value.dtype).max / value.numel()) ** 0.5
+    if largest > limit:
+        raise ValueError(
+            f"{name} must be at most {limit:.1g} in size, so that its squares can be summed in {value.dtype}, got "
+            f"{largest:.3g}; standardise {name}"
+        )
+    return value
+
+
+def predicted(mean: Tensor, X: Tensor) -> Tensor:
+    """Returns the means [S, N, P] of a prediction at X, if they are finite."""
+    if not isfinite(mean.sum().item()) and not torch.isfinite(mean).all():
+        row = int((~torch.isfinite(mean)).nonzero()[0, 1])
+        raise ValueError(
+            f"predictions must be finite, got NaN or infinity at row {row} of X, whose entries are up to "
+            f"{X[row].abs().max().item():.3g} in size; standardise X, or, if the model's parameters are not finite, "
+            "train it again"
+        )
+    return mean
 
 
 def precision(X: Tensor, parameters: Iterable[Tensor]) -> Tensor:

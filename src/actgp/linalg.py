@@ -58,9 +58,26 @@ def stable_cholesky(K: Float64[Tensor, "M M"], relative_jitter: float = RELATIVE
 def posterior_scale(H: Float64[Tensor, "*batch M M"]) -> Float64[Tensor, "*batch M M"]:
     """S, lower triangular with S Sᵀ = (I + H)⁻¹: the covariance of N(0, I) after data with the information H ≥ 0."""
     eye = torch.eye(H.shape[-1], dtype=H.dtype, device=H.device)
-    C = torch.linalg.cholesky((H + eye).flip(-2, -1))  # J (I + H) J = C Cᵀ, where J reverses indices
+    C = _cholesky_beside_round_off((H + eye).flip(-2, -1), eye)  # J (I + H) J = C Cᵀ, where J reverses indices
     inverse = torch.linalg.solve_triangular(C, eye.expand_as(C), upper=False)
     return inverse.mT.flip(-2, -1)  # J C⁻ᵀ J: reversing makes a lower triangle of an upper
+
+
+def _cholesky_beside_round_off(K: Float64[Tensor, "*batch M M"], eye: Float64[Tensor, "M M"]) -> Tensor:
+    """C of a precision I + H, with jitter only where the round-off of a large singular H hides the I."""
+    C, info = torch.linalg.cholesky_ex(K)
+    if not info.any():
+        return C
+    largest, relative_jitter = K.diagonal(dim1=-2, dim2=-1).amax(-1)[..., None, None], SMALLEST
+    while info.any() and relative_jitter <= LARGEST:
+        C, info = torch.linalg.cholesky_ex(K + relative_jitter * largest * eye)
+        relative_jitter *= GROWTH
+    if info.any():
+        raise ValueError(
+            f"the information of the data must be finite and not negative, got a largest entry of "
+            f"{K.abs().max().item():.3g}; look for NaN or infinite parameters, and standardise X and y"
+        )
+    return C
 
 
 def block_posterior_scale(H: Float64[Tensor, "*batch M M"], blocks: tuple[int, ...]) -> Float64[Tensor, "*batch M M"]:

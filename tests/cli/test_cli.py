@@ -36,11 +36,32 @@ def test_unknown_names_are_refused_before_anything_is_written(tmp_path: Path) ->
         (["diagnose", "--kernel", "linear"], "expected one of arccosine"),
         (["diagnose", "--activation", "rellu"], "activation must be one of"),
         (["diagnose", "--input-dim", "0"], "Invalid value for"),
+        (["diagnose", "--activation", "tanh", "--num-levels", "1"], "activation and kernel must share a level"),
+        (["run", "uci", "--jobs", "0"], "expected a number of cells at a time, got 0"),
     ):
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 2
         assert text in " ".join(result.output.replace("│", " ").split())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["demo", "tables", "figures"])
+def test_a_folder_that_cannot_be_made_is_refused(command: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = CliRunner().invoke(app, [command, "--output", str(tmp_path / "file")])
+    assert result.exit_code == 2
+    assert "File exists" in result.output
+
+
+@pytest.mark.parametrize("experiment", [["uci", "--data", "yacht"], ["images", "--dataset", "mnist"]])
+def test_a_folder_of_data_that_is_not_there_is_said_plainly(
+    experiment: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACTGP_DATA", str(tmp_path / "none"))
+    results = str(tmp_path / "results.jsonl")
+    result = CliRunner().invoke(app, ["run", *experiment, "--model", "NN", "--jobs", "1", "--results", results])
+    assert result.exit_code == 2
+    assert "ACTGP_DATA must be a folder that exists" in " ".join(result.output.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("kernel", ["arccosine", "matched", "matern", "rbf"])

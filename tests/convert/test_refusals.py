@@ -44,3 +44,12 @@ def test_bad_options_are_refused() -> None:
     refused("likelihood must be a gpytorch likelihood, got str", TypeError, likelihood="gaussian")
     softmax = SoftmaxLikelihood(num_classes=3, num_features=3, mixing_weights=False)
     refused("as many features as the network has outputs, got 3 and 1; pass", likelihood=softmax)
+
+
+@pytest.mark.parametrize(("name", "x_size", "size"), [("X", 1e25, 1.0), ("the network's output", 1.0, 1e20)])
+def test_what_is_too_large_to_be_squared_is_refused(name: str, x_size: float, size: float) -> None:
+    network = nn.Sequential(nn.Linear(2, 4), nn.Softplus(), nn.Linear(4, 1))
+    network[-1].weight.data.mul_(size)
+    X = x_size * torch.linspace(-1, 1, 80).reshape(40, 2)
+    with pytest.raises(ValueError, match=f"{name} must be at most .* in size, .*; standardise {name}"):
+        actgp.convert(network, X, num_inducing=5)

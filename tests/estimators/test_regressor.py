@@ -181,6 +181,9 @@ def test_bad_input_is_refused_before_anything_changes(one_target: actgp.DGPRegre
         (X[:1], y[:1], "Found array with 1 sample.* while a minimum of 2 is required"),
         (X[:0], y[:0], "Found array with 0 sample"),
         (X, y[:5], "inconsistent numbers of samples"),
+        (1e200 * X, y, "X must have columns whose variance float64 can hold, got .* in column 0; divide X by its size"),
+        (X, 1e160 * y, "y must have columns whose variance float64 can hold, got .* in column 0; divide y by its size"),
+        (X, np.where(y > 500, "high", "low"), "y must hold real numbers, got <U4 .*; convert it, or use DGPClassifier"),
         (pd.DataFrame(X, columns=["a", "b"]).assign(c="word"), y, "could not convert string to float"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -190,6 +193,9 @@ def test_bad_input_is_refused_before_anything_changes(one_target: actgp.DGPRegre
         fitted.predict(X[:, :1])
     with pytest.raises(ValueError, match="Input y contains NaN"):
         fitted.log_density(X, broken)
+    for level in ("high", None, [0.5, 0.9]):
+        with pytest.raises(TypeError, match="level must be a number, got .*; pass e.g. 0.95"):
+            fitted.predict_interval(X, level)  # type: ignore[arg-type]
     with pytest.raises(NotFittedError, match="not fitted yet"):
         regressor().sample_y(X)
 

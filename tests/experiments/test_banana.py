@@ -47,3 +47,26 @@ def test_points_are_standardised_on_the_training_part(monkeypatch: pytest.Monkey
     study = banana.study(quick=True)
     np.testing.assert_allclose(study.train.X.mean(0), 0, atol=1e-12)
     np.testing.assert_allclose(study.train.X.std(0, correction=0), 1, atol=1e-12)
+
+
+def test_what_cannot_be_written_is_refused_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_now(*arguments: object) -> Banana:
+        raise AssertionError("training has begun")
+
+    monkeypatch.setattr(banana, "load_banana", not_now)
+    file, others = tmp_path / "file", tmp_path / "uci.jsonl"
+    file.touch()
+    others.write_text('{"experiment": "uci"}\n')
+    for arguments, text in (
+        (["--output", str(file)], "File exists"),
+        (
+            ["--output", str(tmp_path), "--results", str(file / "x.jsonl")],
+            "results must go to a file that can be written",
+        ),
+        (["--output", str(tmp_path), "--results", str(tmp_path)], "results must be a file, got the directory"),
+        (["--output", str(tmp_path), "--results", str(others)], "results of banana must have a file of their own"),
+    ):
+        result = CliRunner().invoke(app, ["run", "banana", "--quick", *arguments])
+        assert result.exit_code == 2, result.output
+        assert text in " ".join(result.output.replace("│", " ").split())
+    assert others.read_text() == '{"experiment": "uci"}\n'

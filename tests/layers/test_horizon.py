@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from gpytorch.kernels import RBFKernel
-from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood
+from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, SoftmaxLikelihood
 
 import actgp
 from actgp.layers import GPLayer
@@ -72,6 +72,16 @@ def test_far_away_a_class_becomes_as_probable_as_any_other() -> None:
     assert doubts[None][2] == pytest.approx(doubts[None][1], rel=1e-3)  # however far one goes
     assert doubts[20.0][1] < 0.02 * doubts[None][1]
     assert doubts[20.0][2] < 1e-4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_beyond_what_numbers_can_hold_classes_are_still_as_probable(dtype: torch.dtype) -> None:
+    likelihood = SoftmaxLikelihood(num_classes=3, mixing_weights=False)
+    model = actgp.DeepGP([layer(20.0, 3)], likelihood).to(dtype)
+    far = {torch.float32: 1e12, torch.float64: 1e100}[dtype] * torch.tensor([[0.6, -0.8]], dtype=dtype)
+    torch.testing.assert_close(
+        model.predict(far).probabilities, torch.full((1, 3), 1 / 3, dtype=dtype), atol=0.02, rtol=0
+    )
 
 
 def test_shares_and_files_know_it(tmp_path: Path, generator: torch.Generator) -> None:

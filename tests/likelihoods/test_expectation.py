@@ -2,6 +2,7 @@ import pytest
 import torch
 from gpytorch.likelihoods import (
     BernoulliLikelihood,
+    BetaLikelihood,
     GaussianLikelihood,
     Likelihood,
     SoftmaxLikelihood,
@@ -83,6 +84,8 @@ GAUSSIAN, SOFTMAX = GaussianLikelihood(), SoftmaxLikelihood(num_classes=3, mixin
         (GAUSSIAN, torch.tensor([True, False]), TypeError, "real numbers or integer labels, got torch.bool"),
         (BernoulliLikelihood(), torch.tensor([-1, 1]), ValueError, r"labels 0 and 1, got \[-1.0, 1.0\]; map the two"),
         (PoissonLikelihood(), torch.tensor([0.5, 1.0]), ValueError, r"counts 0, 1, 2, …, got \[0.5, 1.0\]; round"),
+        (BetaLikelihood(), torch.tensor([0.5, 1.5]), ValueError, r"between 0 and 1, .*got \[0.5, 1.5\]; scale it"),
+        (SOFTMAX, torch.tensor([0.5, -1.0]), ValueError, r"labels from 0 to 2, got .*Gaussian likelihood for real"),
         (SOFTMAX, torch.tensor([0, 3]), ValueError, r"integer labels from 0 to 2, got .*num_classes=4"),
         (SOFTMAX, torch.eye(2), ValueError, r"one label for each row, got shape \[2, 2\]; use y.argmax"),
     ],

@@ -94,3 +94,35 @@ def test_what_it_refuses() -> None:
         ValueError, match=r"X must have shape \[N, …\] with at least two rows, got \[1, 1, 6, 6\]; pass"
     ):
         actgp.hybrid(convolutions(), images(1), 3)
+
+
+class Pair(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.flatten(1), x
+
+
+def test_what_is_no_backbone_is_refused() -> None:
+    X = images()
+    for backbone, rows, error, match in (
+        (lambda x: x.flatten(1), X, TypeError, "backbone must be a torch.nn.Module, got function; wrap the function"),
+        (convolutions(), X.double(), TypeError, "X must have the precision of the model, float32, got float64"),
+        (Pair(), X, ValueError, r"a backbone must give features \[N, D\], got tuple; .* return one tensor"),
+    ):
+        with pytest.raises(error, match=match):
+            actgp.hybrid(backbone, rows, 3, num_inducing=8)  # type: ignore[arg-type]
+
+
+def test_one_output_is_no_softmax() -> None:
+    with pytest.raises(ValueError, match=r"num_outputs must be at least 2, .*, got 1; pass likelihood=GaussianLikelih"):
+        actgp.hybrid(convolutions(), images(), 1, num_inducing=8)
+    actgp.hybrid(convolutions(), images(), 1, num_inducing=8, likelihood=GaussianLikelihood())
+
+
+def test_inputs_of_another_size_are_refused() -> None:
+    model = actgp.hybrid(convolutions(), images(), 3, num_inducing=8)
+    for X in (torch.rand(2, 1, 7, 7), images()[0]):
+        with pytest.raises(
+            ValueError, match="as many features as when the model was built, 48, got .*same size as then"
+        ):
+            model.predict(X)
+    torch.fx.symbolic_trace(model.backbone)

@@ -205,3 +205,20 @@ def test_softmax_moments_are_those_of_the_general_way(dtype: torch.dtype) -> Non
     ours, general = (actgp.Prediction(mean, variance, likelihood) for likelihood in (plain, mixed))
     for name in ("probabilities", "aleatoric", "epistemic"):
         torch.testing.assert_close(getattr(ours, name), getattr(general, name), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["DeepGP", "SGPR", "GPR"])
+def test_predictions_that_are_not_finite_are_refused(kind: str) -> None:
+    X = torch.randn(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    kernel, features = actgp.ArcCosine(2), actgp.ActivatedFeatures(2, 5)
+    models = {
+        "DeepGP": lambda: actgp.deep_gp(2, num_layers=2, num_inducing=5).double(),
+        "SGPR": lambda: actgp.SGPR(X, X[:, 0], kernel, features),
+        "GPR": lambda: actgp.GPR(X, X[:, 0], kernel),
+    }
+    model = models[kind]()
+    far = X.clone()
+    far[3] = 1e200
+    with pytest.raises(ValueError, match=r"must be finite, got NaN or infinity at row 3 of X, .* 1e.200 .*standardise"):
+        model.predict(far)
+    assert torch.isfinite(model.predict(X).mean).all()

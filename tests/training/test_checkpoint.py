@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -155,3 +156,33 @@ def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
     resumed = model()
     train(resumed, path, None)
     assert torch.equal(numbers(resumed), numbers(straight))
+
+
+def test_a_checkpoint_of_other_held_out_rows_is_refused(tmp_path: Path) -> None:
+    (X, y), path = data(), tmp_path / "run.ckpt"
+    short = Recipe(network_steps=2, num_steps=2)
+
+    def run(held_out: tuple[torch.Tensor, torch.Tensor] | None) -> None:
+        loader = DataLoader(TensorDataset(X, y), batch_size=30)
+        actgp.fit(model(), loader, recipe=short, held_out=held_out, checkpoint=path, progress=False)
+
+    run((X, y))
+    before = path.read_bytes()
+    run((X, y))
+    for other in ((X + 1, y), (X, -y), (X[:9], y[:9]), None):
+        with pytest.raises(ValueError, match="of a run with another choice of held-out rows; use the same"):
+            run(other)
+    assert path.read_bytes() == before
+
+
+def test_a_checkpoint_of_a_model_with_other_means_is_refused(tmp_path: Path) -> None:
+    (X, y), path = data(), tmp_path / "run.ckpt"
+    short = Recipe(network_steps=2, num_steps=2)
+    shapes: list[dict[str, Any]] = [{"prior_mean": "identity"}, {"prior_mean": "zero"}, {"horizon": 9.0}]
+    first, *others = (actgp.deep_gp(2, 1, 2, 10, **shape) for shape in shapes)
+    actgp.fit(first, X, y, short, checkpoint=path, progress=False)
+    for other in others:
+        before = numbers(other)
+        with pytest.raises(ValueError, match="of a run with another model; use the same model"):
+            actgp.fit(other, X, y, short, checkpoint=path, progress=False)
+        assert torch.equal(numbers(other), before)

@@ -1,5 +1,6 @@
 """Training in two stages: what it learns, what it leaves alone, and what it refuses."""
 
+import sys
 from itertools import count
 
 import pytest
@@ -301,3 +302,28 @@ def test_wrong_calls_are_refused_before_anything_changes() -> None:
 def test_bad_recipes_are_refused(options: dict[str, object], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         Recipe(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("search", ["warm_start.posterior_objective", "settling.posterior_score"])
+def test_an_interrupt_of_a_search_leaves_the_model_as_it_was(search: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, calls, before = deep(), count(), {}
+    module, name = search.split(".")
+    target = sys.modules[f"actgp.training.{module}"]
+    evaluate = getattr(target, name)
+
+    def interrupted(*arguments: object) -> object:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return evaluate(*arguments)
+
+    def watch(step: actgp.Step) -> None:
+        before.update({key: values.clone() for key, values in model.state_dict().items()})
+
+    monkeypatch.setattr(target, name, interrupted)
+    X, y = data(torch.float64)
+    one = Recipe(network_steps=1, num_steps=1)
+    with pytest.raises(KeyboardInterrupt):
+        train(model, one, held_out=(X, y), callback=watch)
+    assert not model.training
+    for key, values in model.state_dict().items():
+        torch.testing.assert_close(values, before[key], msg=key)

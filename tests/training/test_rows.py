@@ -106,3 +106,79 @@ def test_averages_are_judged_and_parameters_trained(monkeypatch: pytest.MonkeyPa
     assert set(trained) == {2.0, 3.0}
     assert max(abs(value - 2.5) for value in judged[50:]) < 0.06
     assert model.weight.item() == judged[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"recipe": {"num_steps": 3}}, "recipe must be an actgp.Recipe or None, got dict; pass e.g."),
+        ({"held_out": torch.zeros(9, 1)}, r"held_out must be a pair of tensors \(X, y\), got Tensor; pass held_out="),
+        ({"held_out": (torch.zeros(9, 1),)}, "held_out must be a pair of tensors"),
+        ({"held_out": (torch.zeros(9, 1), None)}, "held_out must be a pair of tensors"),
+        ({"callback": 3}, "callback must be a function of a Step, got int; pass a function"),
+        ({"generator": 0}, "generator must be a torch.Generator, got int; pass e.g."),
+    ],
+)
+@pytest.mark.parametrize("frozen", [False, True])
+def test_options_are_refused_before_anything_changes(options: dict[str, object], match: str, frozen: bool) -> None:
+    deep = actgp.deep_gp(1, num_layers=1, num_inducing=5)
+    model = actgp.DeepGP(deep.gp_layers, deep.likelihood, nn.Linear(1, 1).requires_grad_(False)) if frozen else deep
+    before = {name: values.clone() for name, values in model.state_dict().items()}
+    X = torch.arange(20.0)[:, None]
+    with pytest.raises(TypeError, match=match):
+        actgp.fit(model, X, X[:, 0], **{"recipe": Recipe(network_steps=2, num_steps=2), **options})  # type: ignore[arg-type]
+    assert model.training
+    assert all(torch.equal(values, before[name]) for name, values in model.state_dict().items())
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_targets_are_checked_before_a_frozen_backbone_sees_anything(held_out: bool) -> None:
+    class Untouched(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise AssertionError("went through the backbone")
+
+    deep = actgp.deep_gp(1, num_layers=1, num_inducing=5)
+    model = actgp.DeepGP(deep.gp_layers, deep.likelihood, Untouched(1, 1).requires_grad_(False))
+    X, bad = torch.arange(20.0)[:, None], torch.full((20,), float("nan"))
+    y, judges = (X[:, 0], (X, bad)) if held_out else (bad, None)
+    with pytest.raises(ValueError, match="y must be finite"):
+        actgp.fit(model, X, y, held_out=judges, progress=False)
+    assert model.training
+
+
+@pytest.mark.parametrize("value", ["much", None])
+def test_the_part_to_hold_out_must_be_a_number(value: object) -> None:
+    with pytest.raises(TypeError, match="validation must be a number, got .*; pass e.g. 0.1"):
+        Recipe(validation=value)  # type: ignore[arg-type]
+
+
+def test_what_is_no_tensor_is_named() -> None:
+    model = actgp.deep_gp(1, num_layers=1, num_inducing=5)
+    rows = TensorDataset(torch.zeros(9, 1), torch.zeros(9))
+    with pytest.raises(
+        TypeError, match="X must be a tensor or a DataLoader, got TensorDataset without y; .*DataLoader"
+    ):
+        actgp.fit(model, rows)  # type: ignore[arg-type]
+
+
+def test_inputs_that_carry_gradients_are_taken_as_they_are() -> None:
+    model = actgp.deep_gp(1, num_layers=1, num_inducing=5)
+    X = 2 * torch.arange(20.0)[:, None].requires_grad_()
+    actgp.fit(model, X, X[:, 0], Recipe(network_steps=2, num_steps=2), progress=False)
+
+
+@pytest.mark.parametrize(("name", "x_size", "y_size"), [("X", 1e20, 1.0), ("y", 1.0, 1e20)])
+def test_rows_too_large_to_be_squared_are_refused(name: str, x_size: float, y_size: float) -> None:
+    model = actgp.deep_gp(1, num_layers=1, num_inducing=5)
+    X = torch.linspace(-1, 1, 20)[:, None]
+    match = f"{name} must be at most 4e.18 in size, so that its squares .*got 1e.20; standardise {name}"
+    with pytest.raises(ValueError, match=match):
+        actgp.fit(model, x_size * X, y_size * X[:, 0])
+
+
+def test_options_that_an_exact_fit_does_not_have_are_refused() -> None:
+    X = torch.linspace(-1, 1, 20)[:, None]
+    model = actgp.GPR(X, X[:, 0], actgp.ArcCosine(1))
+    for name, value in (("held_out", (X, X[:, 0])), ("checkpoint", "a"), ("callback", print)):
+        with pytest.raises(ValueError, match=f"GPR is fitted in one go, to all of its data, got {name}; leave it out"):
+            actgp.fit(model, **{name: value})  # type: ignore[arg-type]

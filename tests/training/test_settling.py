@@ -6,7 +6,8 @@ from math import log
 
 import pytest
 import torch
-from gpytorch.likelihoods import BernoulliLikelihood, Likelihood, SoftmaxLikelihood
+from gpytorch.constraints import Interval, LessThan, Positive
+from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likelihood, SoftmaxLikelihood
 
 import actgp
 from actgp import Recipe
@@ -177,3 +178,20 @@ def test_a_temperature_is_chosen_only_by_rows_that_were_given(monkeypatch: pytes
     for held_out in (None, (X[:40], y[:40, 0])):
         actgp.fit(model(1.0), X, y[:, 0], recipe, held_out=held_out, progress=False)
     assert wanted == [False, True]
+
+
+@pytest.mark.parametrize("constraint", [Interval(1e-4, 1e-2), Interval(0.0, 5.0), Positive()])
+@pytest.mark.parametrize("size", [0.0, 1.0])
+def test_noise_stays_within_bounds_of_all_kinds(constraint: Interval, size: float, dtype: torch.dtype) -> None:
+    likelihood = GaussianLikelihood(noise_constraint=constraint)
+    deep = actgp.deep_gp(2, num_layers=2, num_inducing=6, likelihood=likelihood).to(dtype)
+    X = torch.randn(30, 2, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    y = size * X[:, 0]
+    actgp.fit(deep, X, y, Recipe(network_steps=3, num_steps=3), held_out=(X, y), progress=False)
+    assert constraint.lower_bound < likelihood.noise.item() < constraint.upper_bound
+    assert torch.isfinite(deep.predict(X).variance).all()
+
+
+def test_noise_that_may_be_negative_is_refused() -> None:
+    with pytest.raises(ValueError, match="noise must be above zero, got -0.6.*lower bound of at least zero"):
+        actgp.deep_gp(2, likelihood=GaussianLikelihood(noise_constraint=LessThan(0.01)))

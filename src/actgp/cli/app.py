@@ -13,12 +13,13 @@ from rich.table import Table
 
 from actgp import experiments
 from actgp.activations import activation as activation_of
+from actgp.cli.refusals import plainly
 from actgp.cli.run import run
 from actgp.experiments import demo as demonstration
 from actgp.experiments.report import write_report
 from actgp.features import ActivatedFeatures, SpectralMismatchWarning
 from actgp.kernels import ArcCosine, MatchedKernel, ZonalKernel, ZonalMatern, ZonalRBF
-from actgp.models import SVGP
+from actgp.models import SVGP, Diagnosis
 from actgp.models import diagnose as diagnose_model
 
 app = typer.Typer(
@@ -36,7 +37,7 @@ Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to
 @app.command()
 def demo(output: Output = Path("demo")) -> None:
     """Train networks and their deep GPs on generated and bundled data; print scores, write pictures and a page."""
-    output.mkdir(parents=True, exist_ok=True)
+    _make(output)
     regression = _table("Regression, held-out data, standardised units", "data", "RMSE", "NLPD", "95 % coverage")
     regressions = []
     for score in demonstration.regression.scores():
@@ -76,6 +77,7 @@ def _table(title: str, first: str, *numbers: str) -> Table:
 @app.command()
 def tables(output: Output = Path("tables")) -> None:
     """Print and write (CSV) the paper's eigenvalue tables, numerical and analytical side by side with ours."""
+    _make(output)
     for table in experiments.render_tables():
         console.print(table)
     _report(experiments.write_tables(output))
@@ -90,6 +92,7 @@ def figures(
     unknown = [name for name in names or () if name not in experiments.FIGURES]
     if unknown:
         raise typer.BadParameter(f"expected names among {', '.join(experiments.FIGURES)}, got {', '.join(unknown)}")
+    _make(output)
     with console.status("figures") as status:
         paths = experiments.write_figures(output, names, progress=lambda name: status.update(f"drawing {name}"))
     _report(paths)
@@ -108,12 +111,10 @@ def report(
     commentary: Annotated[Path | None, typer.Option(help="A text to stand under the main table.")] = None,
 ) -> None:
     """Write one self-contained page from stored results: figures, tables, ranks, calibration, cost."""
-    try:
+    with plainly(OSError, ValueError):
         paths = write_report(
             results, html, markdown, banana=banana, ablation=ablation, images=images, commentary=commentary
         )
-    except (OSError, ValueError) as error:
-        raise typer.BadParameter(str(error)) from error
     _report(paths)
 
 
@@ -136,17 +137,25 @@ def diagnose(
     """Say what an activation loses under a kernel, at standard normal inputs."""
     if kernel not in KERNELS:
         raise typer.BadParameter(f"expected one of {', '.join(KERNELS)}, got {kernel}", param_hint="--kernel")
-    try:
-        chosen = activation_of(activation)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--activation") from error
+    with plainly(ValueError):
+        console.print(str(_diagnosis(activation, kernel, input_dim, num_inducing, num_levels)), highlight=False)
+
+
+def _diagnosis(activation: str, kernel: str, input_dim: int, num_inducing: int, num_levels: int) -> Diagnosis:
+    chosen = activation_of(activation)
     prior = MatchedKernel(input_dim, chosen, num_levels) if kernel == "matched" else KERNELS[kernel](input_dim)
     generator = torch.Generator().manual_seed(0)
     features = ActivatedFeatures(input_dim, num_inducing, chosen, num_levels, generator=generator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SpectralMismatchWarning)  # the diagnosis says the same
         model = SVGP(prior, features, GaussianLikelihood())
-    console.print(str(diagnose_model(model, torch.randn(1_000, input_dim, generator=generator))), highlight=False)
+    return diagnose_model(model, torch.randn(1_000, input_dim, generator=generator))
+
+
+def _make(output: Path) -> None:
+    """The folder to write to, before anything is computed."""
+    with plainly(OSError):
+        output.mkdir(parents=True, exist_ok=True)
 
 
 def _report(paths: Iterable[Path]) -> None:

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from actgp.baselines import Settings
-from actgp.datasets import UCI, DatasetUnavailable
+from actgp.cli.refusals import plainly
+from actgp.datasets import UCI
 from actgp.experiments import banana as bananas
 from actgp.experiments import images as pictures
 from actgp.experiments import uci as grid
@@ -22,7 +23,15 @@ console = Console()
 Quick = Annotated[bool, typer.Option(help="Few steps and splits: minutes, to see that it runs.")]
 
 
-Jobs = Annotated[int, typer.Option(help="Cells at a time, one thread each; −1 for as many as cores.")]
+def _some_jobs(jobs: int) -> int:
+    if jobs == 0:
+        raise typer.BadParameter("expected a number of cells at a time, got 0; pass 1 or more, or −1")
+    return jobs
+
+
+Jobs = Annotated[
+    int, typer.Option(callback=_some_jobs, help="Cells at a time, one thread each; −1 for as many as cores.")
+]
 Results = Annotated[Path | None, typer.Option(help="The file of results; taken up from if it is there.")]
 
 
@@ -57,11 +66,9 @@ def _run_cells(
     settings = grid.QUICK if quick else Settings()
     splits = 1 if quick else splits
     store = Store(results or Path("results") / f"{name}{'_quick' if quick else ''}.jsonl")
-    try:
+    with plainly(OSError, ValueError):
         wanted = grid.grid_cells(data, models, splits, settings)
         left = grid.missing(wanted, store, settings)
-    except (ValueError, DatasetUnavailable) as error:
-        raise typer.BadParameter(str(error)) from error
     for record in _with_progress(grid.run_grid(left, store, settings, jobs), len(wanted), len(left), store):
         metrics = record["metrics"]
         console.print(
@@ -91,11 +98,9 @@ def images(
     settings = pictures.SETTINGS[size]
     seeds = 1 if quick else seeds
     store = Store(results or Path("results") / ("images.jsonl" if size == "usual" else f"images_{size}.jsonl"))
-    try:
+    with plainly(OSError, ValueError):
         wanted = pictures.grid_cells(dataset or list(pictures.SHIFTS_OF), model or list(pictures.CONTESTANTS), seeds)
         left = pictures.missing(wanted, store, settings)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
     running = pictures.run_grid(left, store, settings, jobs)
     for record in _with_progress(running, len(wanted), len(left), store):
         metrics = record["metrics"]
@@ -113,10 +118,10 @@ def banana(
     quick: Quick = False,
 ) -> None:
     """The paper's banana figure: networks of one and three layers against their deep GPs."""
-    try:
+    with plainly(OSError, ValueError):
+        output.mkdir(parents=True, exist_ok=True)
+        bananas.check_results(results)
         study = bananas.study(quick)
-    except DatasetUnavailable as error:
-        raise typer.BadParameter(str(error)) from error
     scores = []
     for score in compare(study):
         console.print(
@@ -126,7 +131,6 @@ def banana(
             highlight=False,
         )
         scores.append(score)
-    output.mkdir(parents=True, exist_ok=True)
     for path in (bananas.write_scores(results, scores, study.seed), draw(output / "banana.png", study, scores)):
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
@@ -144,7 +148,7 @@ def _with_progress(running: Iterator[Record], wanted: int, left: int, store: Sto
         TimeRemainingColumn(elapsed_when_finished=True),
         console=console,
     )
-    with bar:
+    with bar, plainly(OSError):  # data that are not there, a disk that is full
         task = bar.add_task("cells", total=wanted, completed=done)
         for record in running:
             bar.advance(task)

@@ -89,8 +89,10 @@ def convert(
     generator = torch.Generator().manual_seed(SEED) if generator is None else generator
     rows = split_rows(_entries(parts, X, generator), generator)
 
-    layers, records = build_layers(head, rows, settings)
     wanted = head(rows.test)
+    checks.measurable(wanted.to(parts.dtype), "the network's output")
+
+    layers, records = build_layers(head, rows, settings)
 
     compose = Composition(layers)
     refitted = relative_error(compose(rows.test, compose.means()) - wanted, wanted)
@@ -147,7 +149,7 @@ def _entries(parts: Split, X: Tensor | None, generator: torch.Generator) -> Floa
     if X is None:
         return torch.randn(SYNTHETIC, D, dtype=torch.float64, generator=generator).to(W.device)
     if parts.backbone is None:
-        checks.inputs(X, D)
+        checks.measurable(checks.inputs(X, D), "X")
     checks.finite(checks.tensor(X, "X"), "X")
     if X.dtype != parts.dtype:
         expected, got = (str(dtype).removeprefix("torch.") for dtype in (parts.dtype, X.dtype))

@@ -20,6 +20,7 @@ from actgp.activations import Activation
 from actgp.activations import activation as activation_of
 from actgp.estimators.defaults import hidden_layers, recipe_for
 from actgp.estimators.parts import Part, describe_parameters, describe_scaler
+from actgp.estimators.scaling import fitted_scaler
 from actgp.models import DeepGP, Prediction, deep_gp
 from actgp.models.build import KernelName
 from actgp.training import Recipe, fit
@@ -123,7 +124,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         """Builds a model for checked data, and trains it."""
         seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
         generator = torch.Generator().manual_seed(seed)
-        scaler = StandardScaler().fit(X)
+        scaler = fitted_scaler(X, "X")
         inputs = torch.from_numpy(scaler.transform(X))
         hidden = hidden_layers(inputs.shape[1])
         model = deep_gp(

@@ -1,10 +1,11 @@
 """Regression on tables."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length
 from torch import Tensor
@@ -12,6 +13,7 @@ from torch import Tensor
 from actgp import checks
 from actgp.estimators.base import LARGEST_SEED, DGPEstimator
 from actgp.estimators.parts import Part, describe_scaler
+from actgp.estimators.scaling import fitted_scaler
 
 ROWS = 2_048  # at which functions are evaluated at a time
 
@@ -56,9 +58,9 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> "DGPRegressor":
         """Trains on rows X [N, D] and targets y, [N] or [N, P]."""
         rows, values = self._checked(X, y, y_numeric=True, multi_output=True)
-        values = np.asarray(values, dtype=np.float64)
+        values = _numbers(values)
         columns = values.reshape(len(values), -1)  # [N, P]
-        scaler = StandardScaler().fit(columns)
+        scaler = fitted_scaler(columns, "y")
         trained = self._train(rows, torch.from_numpy(scaler.transform(columns)), columns.shape[1], None)
         self._keep(X, trained)
         self.target_scaler_ = scaler
@@ -76,7 +78,7 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
 
     def predict_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[Values, Values]:
         """Lower and upper ends of the central interval that holds y with probability `level`, at each row."""
-        lower, upper = self._predict(X).interval(level)
+        lower, upper = self._predict(X).interval(checks.real(level, "level", example=0.95))
         return self._in_units(lower), self._in_units(upper)
 
     def log_density(self, X: ArrayLike, y: ArrayLike) -> Values:
@@ -140,3 +142,12 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
     def _shaped(self, columns: Values) -> Values:
         """[N] if y was, [N, P] otherwise."""
         return columns[:, 0] if self._single_target else columns
+
+
+def _numbers(values: NDArray[Any]) -> Values:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y must hold real numbers, got {values.dtype} ({error}); convert it, or use DGPClassifier for labels"
+        ) from None

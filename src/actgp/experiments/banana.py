@@ -8,10 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from actgp import files
 from actgp.datasets import load_banana
+from actgp.experiments.store import Store
 from actgp.experiments.two_classes import Labelled, Score, Study
 from actgp.training import Recipe
 
+EXPERIMENT = "banana"
 NUM_INDUCING = 100
 DEPTHS = (1, 3)
 RECIPE = Recipe(network_steps=2_000, num_steps=1_000, objective="elbo")
@@ -30,12 +33,22 @@ def study(quick: bool, seed: int = 0) -> Study:
     return Study(train, test, DEPTHS, NUM_INDUCING, QUICK if quick else RECIPE, seed=seed)
 
 
+def check_results(path: Path) -> None:
+    """Refuses a file that scores cannot be written to, or that holds results of another experiment."""
+    store = Store(path)
+    if any(record.get("experiment") != EXPERIMENT for record in store.records()):
+        raise ValueError(
+            f"results of {EXPERIMENT} must have a file of their own, got {str(path)!r} with others; choose another file"
+        )
+    store.claim()
+
+
 def write_scores(path: Path, scores: Sequence[Score], seed: int) -> Path:
     """Stores scores as JSON lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [
         {
-            "experiment": "banana",
+            "experiment": EXPERIMENT,
             "model": score.model,
             "layers": score.depth,
             "seed": seed,
@@ -48,5 +61,5 @@ def write_scores(path: Path, scores: Sequence[Score], seed: int) -> Path:
         }
         for score in scores
     ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    files.write_bytes(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
     return path

@@ -21,6 +21,8 @@ from actgp.version import __version__
 Record = dict[str, Any]
 C = TypeVar("C")
 
+CUT_OFF = "{"  # what is left of a line begins as lines do
+
 
 class Store:
     """A file of JSON lines, one for each finished cell."""
@@ -29,26 +31,38 @@ class Store:
         self.path = path
 
     def records(self) -> list[Record]:
-        """What is stored; a last line that was cut off does not count."""
+        """What is stored; lines that were cut off do not count, and a file with lines of another kind is refused."""
         if not self.path.exists():
             return []
-        found = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            try:
-                found.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
-        return found
+        if self.path.is_dir():
+            raise IsADirectoryError(f"results must be a file, got the directory {str(self.path)!r}; add a file name")
+        texts = self.path.read_bytes().decode("utf-8", errors="replace").split("\n")
+        found = [_parsed(text, f"{self.path}, line {i}") for i, text in enumerate(texts, start=1) if text.strip()]
+        return [record for record in found if record is not None]
 
     def records_of(self, configuration: Record) -> list[Record]:
         """What is stored; refuses a file with results of another configuration."""
         found = self.records()
-        if any(record["configuration"] != configuration for record in found):
+        if any(record.get("configuration") != configuration for record in found):
             raise ValueError(
                 f"results in one file must have the same configuration, got another one in {self.path}; "
                 "write to another file, or delete that one"
             )
         return found
+
+    def claim(self) -> None:
+        """Makes sure that lines can be added, before there are any; a last line that was cut off is removed."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a+b") as file:
+                file.seek(0)
+                *_, last = file.read().rpartition(b"\n")
+                if last.startswith(CUT_OFF.encode()) and not _is_json(last):
+                    file.truncate(file.tell() - len(last))
+        except OSError as error:
+            raise type(error)(
+                f"results must go to a file that can be written, got {str(self.path)!r} ({error}); choose another one"
+            ) from error
 
     def append(self, record: Record) -> None:
         """Adds a line, and waits until it is on the disk."""
@@ -64,10 +78,28 @@ class Store:
 
 def run_cells(work: Callable[[C], Record], cells: Sequence[C], store: Store, num_jobs: int) -> Iterator[Record]:
     """Runs cells side by side, and gives each result once it is stored."""
+    store.claim()
     parallel = Parallel(n_jobs=num_jobs, return_as="generator_unordered")
     for record in parallel(delayed(work)(cell) for cell in cells):
         store.append(record)
         yield record
+
+
+def _parsed(line: str, where: str) -> Record | None:
+    """A line's record; None if the line was cut off."""
+    if _is_json(line) and isinstance(record := json.loads(line), dict):
+        return record
+    if line.startswith(CUT_OFF):
+        return None
+    raise ValueError(f"{where}: a line of results must be a JSON object, got {line[:60]!r}; write to another file")
+
+
+def _is_json(text: str | bytes) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:  # also of bytes that are no text
+        return False
+    return True
 
 
 def versions() -> dict[str, str]:

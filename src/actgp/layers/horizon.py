@@ -34,9 +34,10 @@ class Horizon:
     radius: float
 
     def variance(self, X: Float[Tensor, "N D"]) -> Float[Tensor, " N"]:
-        """v r⁴ / R²."""
+        """v r⁴ / R², or the largest number that there is: still finite, and more than what the layer has learnt."""
         r = self.kernel.polar(X).radius
-        return self.kernel.variance.to(X) * (r.square() / self.radius).square()
+        variance = self.kernel.variance.to(X) * (r.square() / self.radius).square()
+        return variance.clamp_max(torch.finfo(X.dtype).max)
 
     def covariance(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N N"]:
         """v (x̃ · x̃')² / R²."""

@@ -21,6 +21,11 @@ def supported(likelihood: Likelihood) -> Likelihood:
             f"Gaussian noise must be one number, got {likelihood.noise.numel()}; leave out batch_shape, "
             "and use one model for each output that has noise of its own"
         )
+    if isinstance(likelihood, GaussianLikelihood) and not likelihood.noise.item() > 0:
+        raise ValueError(
+            f"Gaussian noise must be above zero, got {likelihood.noise.item():.3g}; give noise_constraint a lower "
+            "bound of at least zero, e.g. gpytorch.constraints.Interval(1e-6, 0.1)"
+        )
     return likelihood
 
 

@@ -1,7 +1,7 @@
 """Targets as each likelihood wants them, checked."""
 
 import torch
-from gpytorch.likelihoods import BernoulliLikelihood, Likelihood, SoftmaxLikelihood
+from gpytorch.likelihoods import BernoulliLikelihood, BetaLikelihood, Likelihood, SoftmaxLikelihood
 from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
 from torch import Tensor
 
@@ -32,6 +32,10 @@ def targets(likelihood: Likelihood, y: Tensor, num_rows: int, num_outputs: int, 
         raise ValueError(f"y must hold the labels 0 and 1, got {_some(values)}; map the two classes to 0 and 1")
     if isinstance(likelihood, PoissonLikelihood) and not ((values >= 0) & (values == values.round())).all():
         raise ValueError(f"y must hold counts 0, 1, 2, …, got {_some(values)}; round them, or use another likelihood")
+    if isinstance(likelihood, BetaLikelihood) and not ((values > 0) & (values < 1)).all():
+        raise ValueError(
+            f"y must lie between 0 and 1, ends not included, got {_some(values)}; scale it, or use another likelihood"
+        )
     return values
 
 
@@ -41,7 +45,12 @@ def _labels(y: Tensor, num_classes: int) -> Tensor:
             f"y must hold one label for each row, got shape {list(y.shape)}; use y.argmax(1) for one-hot labels"
         )
     labels = y.reshape(-1)
-    if not ((labels == labels.round()) & (labels >= 0) & (labels < num_classes)).all():
+    if not (labels == labels.round()).all():
+        raise ValueError(
+            f"y must hold integer labels from 0 to {num_classes - 1}, got {_some(labels)}; relabel, or use a Gaussian "
+            "likelihood for real targets"
+        )
+    if not ((labels >= 0) & (labels < num_classes)).all():
         raise ValueError(
             f"y must hold integer labels from 0 to {num_classes - 1}, got {_some(labels)}; "
             f"relabel, or build the likelihood with num_classes={int(labels.max()) + 1}"

@@ -169,7 +169,7 @@ class DeepGP(nn.Module):
         rows = max(1, CHUNK // (S * widest))
         chunks = [self.along(self.enter(part), constants, noises) for part in X.split(rows)]
         mean, variance = (torch.cat(parts, dim=1) for parts in zip(*chunks, strict=True))
-        return Prediction(mean, variance, self.likelihood)
+        return Prediction(checks.predicted(mean, X), variance, self.likelihood)
 
     def sample_functions(
         self, num_functions: int, *, num_features: int = 1_000, generator: torch.Generator | None = None

@@ -70,7 +70,7 @@ class GPR(ExactGP):
             mean, variance = f.mean, f.variance
         shape = (1, -1, len(X))  # [1, P, N]
         mean, variance = (values.reshape(shape).mT.to(X.dtype) for values in (mean, variance))
-        return Prediction(mean, variance, self.likelihood)
+        return Prediction(checks.predicted(mean, X), variance, self.likelihood)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model and its data to a file, all at once; `actgp.load` reads it."""

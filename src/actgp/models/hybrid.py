@@ -39,6 +39,11 @@ class FeatureScale(nn.Module):
         self.register_buffer("scale", scale.clone())
 
     def forward(self, z: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
+        if isinstance(z, Tensor) and z.shape[-1] != len(self.mean):  # torch.fx traces with what is none
+            raise ValueError(
+                f"a backbone must give as many features as when the model was built, {len(self.mean)}, got "
+                f"{list(z.shape)}; pass a batch of inputs of the same size as then"
+            )
         return (z - self.mean) * self.scale
 
 
@@ -83,6 +88,11 @@ def hybrid(
         >>> model = actgp.hybrid(convolutions, torch.rand(50, 1, 8, 8), num_outputs=10, num_inducing=20)
     """
     P = checks.integer(num_outputs, "num_outputs", minimum=1)
+    if likelihood is None and P == 1:
+        raise ValueError(
+            "num_outputs must be at least 2, the classes of the softmax that is the default likelihood, got 1; pass "
+            "likelihood=GaussianLikelihood() for real targets, or BernoulliLikelihood() for two classes"
+        )
     z = _features(backbone, X)
     if likelihood is None:
         likelihood = SoftmaxLikelihood(num_classes=P, num_features=P, mixing_weights=False)
@@ -107,16 +117,24 @@ def hybrid(
 @torch.no_grad()
 def _features(backbone: nn.Module, X: Tensor) -> Float[Tensor, "N D"]:
     """At rows from all over X."""
+    if not isinstance(backbone, nn.Module):
+        raise TypeError(
+            f"backbone must be a torch.nn.Module, got {type(backbone).__name__}; wrap the function in a module"
+        )
     if checks.finite(checks.tensor(X, "X"), "X").ndim < 2 or len(X) < 2:
         raise ValueError(f"X must have shape [N, …] with at least two rows, got {list(X.shape)}; pass a batch")
+    if floating := [p for p in backbone.parameters() if p.is_floating_point()]:
+        checks.precision(X, floating)
     backbone.eval()
     rows = X[:: -(-len(X) // MOST_ROWS)]
-    z = torch.cat([backbone(part) for part in rows.split(ROWS)])
-    if z.ndim != 2:
+    parts = [backbone(part) for part in rows.split(ROWS)]
+    shape = list(parts[0].shape) if isinstance(parts[0], Tensor) else type(parts[0]).__name__
+    if not isinstance(parts[0], Tensor) or parts[0].ndim != 2:
         raise ValueError(
-            f"a backbone must give features [N, D], got {list(z.shape)}; end it with nn.Flatten() or a pooling"
+            f"a backbone must give features [N, D], got {shape}; end it with nn.Flatten() or a pooling, and return "
+            "one tensor"
         )
-    return checks.finite(z, "the backbone's output")
+    return checks.finite(torch.cat(parts), "the backbone's output")
 
 
 def _scaling(z: Float[Tensor, "N D"]) -> FeatureScale:

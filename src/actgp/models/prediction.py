@@ -22,6 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, Distribution
 
+from actgp import checks
 from actgp.likelihoods import conditional, log_marginal, sample_latent, targets
 from actgp.sampling import normal_points
 
@@ -120,7 +121,7 @@ class Prediction:
 
         Exact for Gaussian noise; from 2,000 draws of y, always the same, for other likelihoods.
         """
-        if not 0.0 < level < 1.0:
+        if not 0.0 < checks.real(level, "level", example=0.95) < 1.0:
             raise ValueError(f"level must lie between 0 and 1, got {level}; pass e.g. 0.95")
         if isinstance(self.likelihood, SoftmaxLikelihood | BernoulliLikelihood):
             raise ValueError("class labels have no interval, got a likelihood of classes; use probabilities")

@@ -109,7 +109,7 @@ class SGPR(nn.Module):
     def predict(self, X: Float[Tensor, "N D"]) -> Prediction:
         """The predictive distribution at each input."""
         mean, variance = self(checks.inputs(X, self.features.input_dim))
-        return Prediction(mean.unsqueeze(0), variance.unsqueeze(0), self.likelihood)
+        return Prediction(checks.predicted(mean.unsqueeze(0), X), variance.unsqueeze(0), self.likelihood)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model and its data to a file, all at once; `actgp.load` reads it."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from actgp import files
 from actgp.models import DeepGP
-from actgp.training.data import Batch, Batches
+from actgp.training.data import Batch, Batches, fingerprint
 from actgp.training.loop import Stage
 from actgp.training.recipe import Recipe
 from actgp.training.rows import StageData
@@ -71,6 +71,8 @@ class Run:
         document = {
             "recipe": asdict(self.recipe),
             "data": self._fingerprint(),
+            "judges": self._judges(),
+            "shape": _shape(self.model),
             "current": self.current,
             "seconds": self.seconds,
             "seeds": list(self.seeds),
@@ -110,19 +112,31 @@ class Run:
     def _fingerprint(self) -> str:
         return self.data[-1].batches.fingerprint()
 
+    def _judges(self) -> str | None:
+        """Tells rows apart that were given to judge by."""
+        given = [stage.held_out for stage in self.data if self.judges_given and stage.held_out is not None]
+        return fingerprint(*(values for rows in given for values in rows)) if given else None
+
     def _check(self, path: str | os.PathLike[str], document: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         ours = {name: (values.dtype, values.shape) for name, values in self.model.state_dict().items()}
         theirs = {name: (values.dtype, values.shape) for name, values in _under("model", tensors).items()}
         for what, same in (
             ("data", document.get("data") == self._fingerprint()),
+            ("choice of held-out rows", document.get("judges") == self._judges()),
             ("recipe", document.get("recipe") == asdict(self.recipe)),
-            ("model", ours == theirs),
+            ("model", ours == theirs and document.get("shape", _shape(self.model)) == _shape(self.model)),
         ):
             if not same:
                 raise ValueError(
                     f"a checkpoint must belong to this run, got {str(Path(path))!r} of a run with another {what}; "
                     f"use the same {what} as then, or remove the file to start anew"
                 )
+
+
+def _shape(model: DeepGP) -> list[list[Any]]:
+    """What layers are beside their tensors."""
+    layers = [[type(layer.kernel).__name__, layer.prior_mean, layer.horizon] for layer in model.gp_layers]
+    return [*layers, [type(model.likelihood).__name__]]
 
 
 def _stage_tensors(stage: Stage) -> dict[str, Tensor]:

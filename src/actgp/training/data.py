@@ -44,6 +44,15 @@ class Batches(Protocol):
         ...
 
 
+def fingerprint(*tensors: Tensor) -> str:
+    """Tells tensors apart."""
+    digest = hashlib.sha256()
+    for values in tensors:
+        digest.update(f"{values.dtype} {list(values.shape)}".encode())
+        digest.update(values.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
 class TensorBatches:
     """Rows of tensors, shuffled anew in each pass."""
 
@@ -65,11 +74,7 @@ class TensorBatches:
         return zip(self.X.split(4 * self.batch_size), self.y.split(4 * self.batch_size), strict=True)
 
     def fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for values in (self.X, self.y):
-            digest.update(f"{values.dtype} {list(values.shape)}".encode())
-            digest.update(values.detach().cpu().contiguous().numpy().tobytes())
-        return digest.hexdigest()
+        return fingerprint(self.X, self.y)
 
     def state(self) -> dict[str, Tensor]:
         return {"generator": self.began, "position": torch.tensor(self.position)}

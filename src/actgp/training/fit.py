@@ -17,12 +17,14 @@ from actgp.training.compiled import check_compilable
 from actgp.training.exact import fit_exactly
 from actgp.training.frozen import backbone_features, is_frozen, train_mode
 from actgp.training.loop import Callback, Step
+from actgp.training.options import check_options
 from actgp.training.placing import place_points
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Recipe
-from actgp.training.rows import data_of_stages
+from actgp.training.rows import checked, data_of_stages
 from actgp.training.settling import settle
 from actgp.training.stages import draw_means, network_stage, posterior_stage
+from actgp.training.undo import undone_if_broken_off
 from actgp.training.warm_start import warm_start
 
 EXACT_STEPS = 200
@@ -70,11 +72,17 @@ def fit(
         >>> model = actgp.deep_gp(input_dim=4, num_layers=2, num_inducing=20)
         >>> result = actgp.fit(model, X, X.sum(1), actgp.Recipe(network_steps=5, num_steps=5))
     """
+    check_options(recipe, held_out, callback, generator)
     if isinstance(model, GPR | SGPR):
         if X is not None or y is not None:
             raise ValueError(
                 f"{type(model).__name__} was given its data when it was built, got X or y again; leave them out"
             )
+        for name, given in (("held_out", held_out), ("checkpoint", checkpoint), ("callback", callback)):
+            if given is not None:
+                raise ValueError(
+                    f"{type(model).__name__} is fitted in one go, to all of its data, got {name}; leave it out"
+                )
         _has_parameters(model)
         return fit_exactly(model, EXACT_STEPS if recipe is None else max(1, recipe.num_steps), progress)
     if not isinstance(model, DeepGP):
@@ -116,7 +124,8 @@ def _fit_head(
     progress: bool,
 ) -> FitResult:
     """Fits the layers behind a frozen backbone, which each input goes through once."""
-    model.check_inputs(X)
+    for rows in ((X, y), held_out or (X, y)):  # before anything is moved, or goes through the backbone
+        checked(model, *rows)
     if device is not None:
         model.to(device)
     head = DeepGP(model.gp_layers, model.likelihood)  # the same layers
@@ -171,7 +180,8 @@ def _fit_in_stages(
         while run.current < len(run.stages):
             stage = run.stages[run.current]
             if not stage.objectives:
-                _prepare(run, weights)
+                with undone_if_broken_off(model):
+                    _prepare(run, weights)
             title = f"fit {type(model).__name__}: {stage.name}"
             done, total = len(stage.objectives), stage.schedule.num_steps
             with progress_bar(title, total, show=progress, done=done) as report:
@@ -180,7 +190,8 @@ def _fit_in_stages(
                 run.network = model.network()
             if stage.name == "posterior" and recipe.num_steps > 0 and run.judges is not None:
                 model.eval()
-                settle(model, *run.judges, temperature=run.judges_given)
+                with undone_if_broken_off(model):
+                    settle(model, *run.judges, temperature=run.judges_given)
             run.current += 1
             save()
     finally:

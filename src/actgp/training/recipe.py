@@ -59,7 +59,7 @@ class Recipe:
             checks.positive(getattr(self, name), name)
         if self.kl_weight is not None:
             checks.positive(self.kl_weight, "kl_weight")
-        if not 0.0 <= self.validation < 0.5:  # each stage has its own part
+        if not 0.0 <= checks.real(self.validation, "validation", example=0.1) < 0.5:  # each stage has its own part
             raise ValueError(f"validation must be at least 0 and less than 0.5, got {self.validation}; pass e.g. 0.1")
         if not isinstance(self.compile, bool):
             raise TypeError(f"compile must be True or False, got {self.compile!r}; pass one of them")

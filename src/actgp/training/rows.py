@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from actgp import checks
 from actgp.likelihoods import targets
 from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches, LoaderBatches, TensorBatches
@@ -58,11 +59,7 @@ def data_of_stages(
             raise ValueError("a DataLoader gives X and y, got y again; leave it out")
         loaded = LoaderBatches(X, model, device)
         return StageData(loaded, first), StageData(loaded, second)
-    if X is None or y is None:
-        raise ValueError(
-            f"{type(model).__name__} is trained on minibatches of X and y, got none; call fit(model, X, y)"
-        )
-    X, y = _checked(model, X, y, device)
+    X, y = _moved(model, X, y, device)
     held_out = min(int(recipe.validation * len(X)), MOST_HELD_OUT) if len(X) >= FEWEST_TO_SPLIT else 0
     if held_out == 0 or given is not None:
         whole = TensorBatches(X, y, recipe.batch_size, generator)
@@ -83,13 +80,32 @@ def _halves(model: DeepGP, given: Batch | None, device: torch.device) -> tuple[B
     """Every other row for stage 1, and the rest for stage 2; a single row for both."""
     if given is None:
         return None, None
-    X, y = _checked(model, *given, device)
+    X, y = _moved(model, *given, device)
     stride = 2 * -(-len(X) // (2 * MOST_HELD_OUT))
     second = slice(1 if len(X) > 1 else 0, None, stride)
     return (X[::stride], y[::stride]), (X[second], y[second])
 
 
-def _checked(model: DeepGP, X: Tensor, y: Tensor, device: torch.device) -> Batch:
+def checked(model: DeepGP, X: Tensor | None, y: Tensor | None) -> Batch:
+    """Rows that a model can be trained on or judged by; no gradients go to them."""
+    if X is None or (y is None and isinstance(X, Tensor)):
+        raise ValueError(
+            f"{type(model).__name__} is trained on minibatches of X and y, got none; call fit(model, X, y)"
+        )
+    if y is None:
+        raise TypeError(
+            f"X must be a tensor or a DataLoader, got {type(X).__name__} without y; "
+            "call fit(model, X, y), or wrap a data set in a DataLoader"
+        )
     model.check_inputs(X)
     y = targets(model.likelihood, y, len(X), model.num_outputs, X.dtype)
+    if model.backbone is None:
+        checks.measurable(X, "X")
+    if y.is_floating_point():
+        checks.measurable(y, "y")
+    return X.detach(), y.detach()
+
+
+def _moved(model: DeepGP, X: Tensor | None, y: Tensor | None, device: torch.device) -> Batch:
+    X, y = checked(model, X, y)
     return X.to(device), y.to(device)

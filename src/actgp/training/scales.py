@@ -1,5 +1,7 @@
 """Noise and kernel variances, which are set between and after the stages: whether they may be, and how."""
 
+from math import isfinite
+
 from gpytorch.kernels import ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor
@@ -8,6 +10,8 @@ from actgp.kernels import ZonalKernel
 from actgp.layers import GPLayer
 from actgp.models import DeepGP
 
+SMALLEST_NOISE = 1e-12  # where there is no bound above zero, and the data have no noise
+
 
 def has_free_noise(model: DeepGP) -> bool:
     """Whether there is Gaussian noise that may be changed."""
@@ -15,9 +19,11 @@ def has_free_noise(model: DeepGP) -> bool:
 
 
 def set_noise(model: DeepGP, noise: float) -> None:
-    """Sets the noise variance, within its bound."""
-    lower = float(model.likelihood.noise_covar.raw_noise_constraint.lower_bound)
-    model.likelihood.noise = max(noise, 1.001 * lower)  # at the bound itself there is no gradient
+    """Sets the noise variance, within its bounds: at a bound itself there is no gradient."""
+    constraint = model.likelihood.noise_covar.raw_noise_constraint
+    lower, upper = float(constraint.lower_bound), float(constraint.upper_bound)
+    highest = upper - 0.001 * (upper - max(lower, 0.0)) if isfinite(upper) else upper
+    model.likelihood.noise = min(max(noise, 1.001 * lower, SMALLEST_NOISE), highest)
 
 
 def free_variance(layer: GPLayer) -> Tensor | None:

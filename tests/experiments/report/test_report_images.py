@@ -85,3 +85,23 @@ def test_other_results_are_refused(tmp_path: Path) -> None:
     file.write_text(json.dumps(run("mnist", "NN", 0) | {"shifts": {"rotation": 3}}))
     with pytest.raises(ValueError, match="'rotation' must be a list of objects, got 3; mend or remove the line"):
         read_images(file)
+    for levels in ([], [level(0.9, 0)]):
+        file.write_text(json.dumps(run("mnist", "NN", 0) | {"shifts": {"rotation": levels}}))
+        with pytest.raises(ValueError, match=r"'rotation' must have a level above 0, got \[.*\]; mend or remove"):
+            read_images(file)
+    grid.write(file, [run("mnist", "NN", 0), run("mnist", "NN", 1) | {"shifts": {}}])
+    with pytest.raises(
+        ValueError, match=r"line 2: the shifts of mnist must be the same in all lines, .*, got \[\]; mend"
+    ):
+        read_images(file)
+
+
+def test_runs_that_failed_are_said_to_have(tmp_path: Path) -> None:
+    broken = run("mnist", "NN", 0)
+    broken["metrics"]["log_likelihood"] = None
+    broken["shifts"]["rotation"][1]["log_likelihood"] = float("nan")
+    path = grid.write(tmp_path / "images.jsonl", [broken, run("mnist", "NN", 1), run("mnist", "ADGP", 0)])
+    results = grid.write(tmp_path / "uci.jsonl", grid.records())
+    markdown = tmp_path / "report.md"
+    write_report(results, tmp_path / "index.html", markdown, images=path)
+    assert markdown.read_text().count("| failed |") == 2  # on test images and under shift

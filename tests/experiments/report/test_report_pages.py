@@ -231,6 +231,9 @@ def test_a_commentary_that_is_not_there_is_refused(tmp_path: Path) -> None:
     results = grid.write(tmp_path / "results.jsonl", grid.records())
     with pytest.raises(FileNotFoundError, match="the commentary must be a text file, got '.*none.txt', which is not"):
         write_report(results, tmp_path / "index.html", commentary=tmp_path / "none.txt")
+    (tmp_path / "other.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="the commentary must be text in UTF-8, got .*other.txt', .*; save it as such"):
+        write_report(results, tmp_path / "index.html", commentary=tmp_path / "other.txt")
 
 
 def test_the_page_fits_wide_and_narrow_screens(report: Report, tmp_path: Path) -> None:

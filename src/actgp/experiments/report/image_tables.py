@@ -1,11 +1,13 @@
 """The tables of a report on images."""
 
 from collections.abc import Sequence
+from math import isfinite
 from statistics import fmean
 
 from actgp.experiments.report.blocks import Entry, Table
 from actgp.experiments.report.images import FOREIGN, SCORES, ImageRun, chosen, moments, names
 from actgp.experiments.report.looks import is_ours
+from actgp.experiments.report.metrics import FAILED
 
 TITLES = {"accuracy": "accuracy, %", "log_likelihood": "log-likelihood", "ece": "ECE, %", "brier": "Brier score"}
 PERCENT = ("accuracy", "ece")
@@ -42,6 +44,8 @@ def shifted(runs: Sequence[ImageRun], data: str, shift: str) -> Table:
 
 def _text(name: str, values: Sequence[float]) -> str:
     mean, sd = moments(values)
+    if not isfinite(mean):
+        return FAILED
     scale, digits = (100, 2) if name in PERCENT else (1, 3)
     text = f"{scale * mean:.{digits}f}".replace("-", "−")
     return text if len(values) == 1 else f"{text} ± {scale * sd:.{digits}f}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import NamedTuple
@@ -62,13 +63,21 @@ def read_images(path: Path) -> list[ImageRun]:
     runs = {}
     for line in read_lines(path):
         run = _run(line)
-        runs[run.data, run.model, run.seed] = run
-    return list(runs.values())
+        runs[run.data, run.model, run.seed] = line.where, run
+    shifts: dict[str, set[str]] = {}
+    for where, run in runs.values():
+        wanted = shifts.setdefault(run.data, set(run.shifts))
+        if set(run.shifts) != wanted:
+            raise ValueError(
+                f"{where}: the shifts of {run.data} must be the same in all lines, {sorted(wanted)}, got "
+                f"{sorted(run.shifts)}; mend or remove the line"
+            )
+    return [run for _, run in runs.values()]
 
 
 def moments(values: Sequence[float]) -> Moments:
-    """Mean and standard deviation."""
-    return Moments(fmean(values), pstdev(values))
+    """Mean and standard deviation; ∞ and 0 if a run has failed."""
+    return Moments(fmean(values), pstdev(values)) if all(map(isfinite, values)) else Moments(inf, 0.0)
 
 
 def curve(runs: Sequence[ImageRun], shift: str, score: str) -> dict[int, Moments]:
@@ -103,8 +112,18 @@ def _run(line: Line) -> ImageRun:
         line.text("model"),
         line.integer("seed"),
         {name: metrics.score(name) for name in known},
-        {name: [_level(row) for row in shifts.objects(name)] for name in shifts.fields},
+        {name: _levels(shifts, name) for name in shifts.fields},
     )
+
+
+def _levels(shifts: Line, name: str) -> list[Level]:
+    levels = [_level(row) for row in shifts.objects(name)]
+    if not any(level.level > 0 for level in levels):
+        raise ValueError(
+            f"{shifts.where}: {name!r} must have a level above 0, got {[level.level for level in levels]}; "
+            "mend or remove the line"
+        )
+    return levels
 
 
 def _level(line: Line) -> Level:

@@ -59,4 +59,10 @@ def _paragraphs(path: Path) -> list[str]:
         raise FileNotFoundError(
             f"the commentary must be a text file, got {str(path)!r}, which is not there; write it, or pass None"
         )
-    return [text.strip() for text in re.split(r"\n\s*\n", path.read_text(encoding="utf-8")) if text.strip()]
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"the commentary must be text in UTF-8, got {str(path)!r}, which is not ({error}); save it as such"
+        ) from None
+    return [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]

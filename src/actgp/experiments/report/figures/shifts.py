@@ -40,6 +40,7 @@ def draw(runs: Sequence[ImageRun], path: Path) -> Picture:
                         continue
                     levels = list(found)
                     mean, sd = (factor * np.array(values) for values in zip(*found.values(), strict=True))
+                    mean = np.where(np.isfinite(mean), mean, np.nan)  # where a run has failed, a gap
                     colour, marker = look[model].colour, look[model].marker
                     axes.fill_between(levels, mean - sd, mean + sd, color=colour, alpha=0.15, linewidth=0)
                     axes.plot(

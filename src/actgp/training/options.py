@@ -1,0 +1,33 @@
+"""What `fit` is called with beside model and data, checked before anything changes."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from actgp.training.recipe import Recipe
+
+
+def check_options(recipe: Any, held_out: Any, callback: Any, generator: Any) -> None:
+    """Refuses what cannot be followed, held out, called or drawn from."""
+    if recipe is not None and not isinstance(recipe, Recipe):
+        raise TypeError(
+            f"recipe must be an actgp.Recipe or None, got {type(recipe).__name__}; "
+            "pass e.g. actgp.Recipe(num_steps=500)"
+        )
+    if held_out is not None and not (
+        isinstance(held_out, list | tuple) and len(held_out) == 2 and all(isinstance(part, Tensor) for part in held_out)
+    ):
+        raise TypeError(
+            f"held_out must be a pair of tensors (X, y), got {type(held_out).__name__}; "
+            "pass held_out=(X, y), rows that are not trained on"
+        )
+    if callback is not None and not callable(callback):
+        raise TypeError(
+            f"callback must be a function of a Step, got {type(callback).__name__}; pass a function, or None"
+        )
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator must be a torch.Generator, got {type(generator).__name__}; "
+            "pass e.g. torch.Generator().manual_seed(0)"
+        )
