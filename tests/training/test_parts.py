@@ -147,3 +147,10 @@ def test_bad_loaders_are_refused(generator: torch.Generator) -> None:
         LoaderBatches(DataLoader(TensorDataset(X)), deep, cpu).next()
     with pytest.raises(ValueError, match="X must be finite"):
         LoaderBatches(DataLoader(TensorDataset(X * torch.nan, y)), deep, cpu).next()
+
+
+def test_rows_that_a_sampler_leaves_out_do_not_count(generator: torch.Generator) -> None:
+    X = torch.randn(23, 2, dtype=torch.float64, generator=generator)
+    loader = DataLoader(TensorDataset(X, X.sum(1)), batch_size=5, sampler=SubsetRandomSampler(range(8)))
+    batches = LoaderBatches(loader, model(generator), torch.device("cpu"))
+    assert batches.num_data == sum(len(X) for X, _ in batches.all()) == 8

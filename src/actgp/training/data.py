@@ -99,7 +99,8 @@ class LoaderBatches:
     def __init__(self, loader: DataLoader[Any], model: DeepGP, device: torch.device) -> None:
         self.loader, self.model, self.device = loader, model, device
         try:
-            self.num_data = len(loader.dataset)  # type: ignore[arg-type]
+            # a sampler may take a part of the rows
+            self.num_data = min(len(loader.dataset), len(loader.sampler))  # type: ignore[arg-type]
         except TypeError:
             raise TypeError(
                 "a DataLoader must have a data set of known length, got an iterable one; "
