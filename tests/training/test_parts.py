@@ -3,7 +3,7 @@
 import pytest
 import torch
 from gpytorch.likelihoods import BernoulliLikelihood
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, SubsetRandomSampler, TensorDataset
 
 import actgp
 from actgp import Recipe
