@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import platform
+import random
 import resource
 import subprocess
 import sys
@@ -29,14 +30,18 @@ from benchmarks.report import write_report
 
 ROOT = Path(__file__).parents[1]
 MEMORY_ROWS = (10_000, 100_000)
+PAUSE = 0.02  # seconds, in which threads of whoever ran before stop spinning
 
 
 def measure(heat: Heat) -> list[dict[str, Any]]:
     """Seconds of each contestant in each round, after rounds that do not count."""
     running = {name: make(heat.problem) for name, make in heat.contestants.items()}
     seconds: dict[str, list[float]] = {name: [] for name in running}
+    order, shuffled = list(running.items()), random.Random(0)
     for turn in range(-2, heat.rounds):
-        for name, run in running.items():
+        shuffled.shuffle(order)  # nobody always comes after the same one
+        for name, run in order:
+            time.sleep(PAUSE)
             start = time.perf_counter()
             run()
             if turn >= 0:

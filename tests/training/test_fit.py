@@ -204,14 +204,14 @@ def test_an_interrupt_leaves_a_model_that_predicts() -> None:
 
 
 def test_steps_that_are_not_finite_are_skipped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    healthy, calls = stages.posterior_objective, []
+    healthy, calls = stages.objective_along, []
 
     def sometimes_nan(*args: object) -> tuple[torch.Tensor, torch.Tensor]:
         calls.append(1)
         loss, objective = healthy(*args)  # type: ignore[arg-type]
         return (loss * torch.nan if len(calls) in (2, 4) else loss), objective
 
-    monkeypatch.setattr(stages, "posterior_objective", sometimes_nan)
+    monkeypatch.setattr(stages, "objective_along", sometimes_nan)
     model = deep()
     result = train(model, Recipe(network_steps=3, num_steps=6))
     assert result.skipped == 2
