@@ -17,8 +17,7 @@ bench: $(INSTALLED)  ## what a step and a prediction cost, beside the peers; som
 
 report: $(INSTALLED)  ## docs/uci, from what is in results/
 	$(BIN)/actgp report results/uci.jsonl --html docs/uci/report.html --markdown docs/uci/report.md \
-		--banana results/banana.jsonl --ablation results/ablation.jsonl --images results/images.jsonl \
-		--commentary docs/uci/commentary.txt
+		--banana results/banana.jsonl --images results/images.jsonl
 
 check: $(INSTALLED)  ## what CI runs: format, lint, types, tests
 	$(BIN)/ruff format --check
