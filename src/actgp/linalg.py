@@ -16,6 +16,7 @@ RELATIVE_JITTER = 1e-10
 SMALLEST = 1e-12
 GROWTH = 10.0
 LARGEST = 1e-2
+CACHED_ROWS = 512  # for each thread
 
 
 class Cholesky(NamedTuple):
@@ -143,3 +144,8 @@ def differentiated(
     needed = [x for x in inputs if x.requires_grad]
     gradients = iter(torch.autograd.grad(function(*inputs), needed, grads, create_graph=True, allow_unused=True))
     return tuple(next(gradients) if x.requires_grad else None for x in inputs)
+
+
+def rows_in_cache() -> int:
+    """How many rows at a time keep what layers make of them in the cache, where no gradient is wanted."""
+    return CACHED_ROWS * torch.get_num_threads()

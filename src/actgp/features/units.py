@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.linalg import vecdot
 
 from actgp.kernels import ZonalKernel
-from actgp.linalg import differentiated
+from actgp.linalg import differentiated, rows_in_cache
 from actgp.sphere import Polynomial, evaluated, lift, project
 from actgp.tracing import tracing
 
@@ -40,7 +40,8 @@ class Shapes:
     kernel: ZonalKernel
 
     def __call__(self, t: Float[Tensor, "N M"]) -> Float[Tensor, "N M"]:
-        return self.with_slope(t)[0]
+        others, _ = self.kernel.shape_and_slope(t[:, self.width :])
+        return others if self.sigma is None else torch.cat([self.sigma(t[:, : self.width]), others], dim=1)
 
     def with_slope(self, t: Float[Tensor, "N M"]) -> tuple[Float[Tensor, "N M"], Float[Tensor, "N M"]]:
         """Values and slopes, without gradients."""
@@ -60,9 +61,6 @@ class Shapes:
         return torch.cat([evaluated(self.sigma, t[:, : self.width]), others], dim=1)
 
 
-ROWS = 512  # at a time, where no gradient is wanted: the units stay in the cache
-
-
 def units(
     X: Float[Tensor, "N D"],
     lengthscale: Float[Tensor, "1 D"],
@@ -77,8 +75,8 @@ def units(
     if torch.is_grad_enabled():
         return Units.apply(X, lengthscale, directions, variance, B, sigma)
     radius, x = project(lift(X / lengthscale))
-    A = X.new_empty(len(X), len(B))
-    for part, r, result in zip(x.split(ROWS), radius.split(ROWS), A.split(ROWS), strict=True):
+    A, rows = X.new_empty(len(X), len(B)), rows_in_cache()
+    for part, r, result in zip(x.split(rows), radius.split(rows), A.split(rows), strict=True):
         torch.mm(sigma(part @ directions.T).mul_(r.unsqueeze(-1)), B.T, out=result)
     return A, radius.square_().mul_(variance)
 

@@ -19,10 +19,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from actgp.linalg import differentiated
+from actgp.linalg import differentiated, rows_in_cache
 from actgp.tracing import tracing
-
-ROWS = 512  # of A at a time, where no gradient is wanted
 
 
 class Marginals(NamedTuple):
@@ -48,10 +46,10 @@ def conditional_marginals(
         return Marginals(*_plainly(A, prior, mean, *scales))
     if torch.is_grad_enabled():
         return Marginals(*Conditional.apply(A, prior, mean, *scales))
-    variance = unexplained(A, prior).unsqueeze(-1)
+    variance, rows = unexplained(A, prior).unsqueeze(-1), rows_in_cache()
     for columns, S in zip(_columns(A, scales), scales, strict=True):
         lengths = A.new_empty(len(A), S.shape[1])
-        for part, length in zip(columns.split(ROWS), lengths.split(ROWS), strict=True):  # C stays in the cache
+        for part, length in zip(columns.split(rows), lengths.split(rows), strict=True):
             torch.linalg.vector_norm(_product(part, S), dim=-1, out=length)
         variance = lengths.square_().add_(variance)
     return Marginals(A @ mean, variance)

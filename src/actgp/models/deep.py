@@ -27,7 +27,7 @@ from actgp.models.prediction import Prediction, squeeze_outputs
 from actgp.sampling import normal_points
 from actgp.tracing import tracing
 
-CHUNK = 2**21  # numbers in the largest tensor of a chunk of a prediction
+CHUNK = 2**21  # numbers that a layer makes of a chunk of a prediction, for each thread
 SEED = 0
 
 
@@ -166,7 +166,7 @@ class DeepGP(nn.Module):
         S, widths = self._num_paths(num_samples), [layer.num_outputs for layer in self.gp_layers[:-1]]
         noises = [noise.unsqueeze(1) for noise in normal_points(S, sum(widths), seed).to(X).split(widths, dim=1)]
         widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
-        rows = max(1, CHUNK // (S * widest))
+        rows = max(1, CHUNK * torch.get_num_threads() // (S * widest))
         chunks = [self.along(self.enter(part), constants, noises) for part in X.split(rows)]
         mean, variance = (torch.cat(parts, dim=1) for parts in zip(*chunks, strict=True))
         return Prediction(checks.predicted(mean, X), variance, self.likelihood)
