@@ -1,6 +1,7 @@
 """The last word of held-out rows: on variances where noise is Gaussian, and on the temperature of classes."""
 
 from copy import deepcopy
+from dataclasses import replace
 from importlib import import_module  # the name of the module is also that of a function
 from math import log
 
@@ -159,14 +160,15 @@ def test_a_model_that_is_right_stays_nearly_as_it_is(generator: torch.Generator)
 def test_fit_ends_with_what_held_out_rows_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("actgp.training.fit"), "warm_start", lambda *_: None)
     X, y = rows(240, sd=0.2)
-    noises = []
-    for validation in (0.0, 0.25):
-        deep = model(4.0)
-        recipe = Recipe(network_steps=0, num_steps=1, learning_rate=1e-9, natural_rate=1e-9, validation=validation)
+    still = Recipe(network_steps=0, num_steps=1, learning_rate=1e-9, natural_rate=1e-9)
+    noises = {}
+    for validation, settles in ((0.0, True), (0.25, False), (0.25, True)):
+        deep, recipe = model(4.0), replace(still, validation=validation, settle=settles)
         actgp.fit(deep, X, y[:, 0], recipe, progress=False)
-        noises.append(deep.likelihood.noise.item())
-    assert noises[0] == pytest.approx(4.0, rel=1e-3)  # nothing was held out
-    assert noises[1] < 0.08
+        noises[validation, settles] = deep.likelihood.noise.item()
+    assert noises[0.0, True] == pytest.approx(4.0, rel=1e-3)  # nothing was held out
+    assert noises[0.25, False] == pytest.approx(4.0, rel=1e-3)
+    assert noises[0.25, True] < 0.08
 
 
 def test_a_temperature_is_chosen_only_by_rows_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:

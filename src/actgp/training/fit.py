@@ -188,7 +188,7 @@ def _fit_in_stages(
                 stage.run(run.batches, report, callback, save_sometimes)
             if stage.name == "network" and recipe.network_steps > 0:
                 run.network = model.network()
-            if stage.name == "posterior" and recipe.num_steps > 0 and run.judges is not None:
+            if stage.name == "posterior" and recipe.num_steps > 0 and recipe.settle and run.judges is not None:
                 model.eval()
                 with undone_if_broken_off(model):
                     settle(model, *run.judges, temperature=run.judges_given)

@@ -26,6 +26,7 @@ class Recipe:
             the predictive objective, 0.3, if there are held-out rows to say when to stop.
         validation: The part of the rows that is held out of each stage, if data are tensors of at least 200 rows:
             stages end with the parameters that predicted them best. At most 1,000 rows for each. 0 holds out none.
+        settle: Whether rows that were held out of stage 2 choose, at its end, how wide predictions are.
         num_samples: S, the paths sampled through the hidden layers in each step.
         network_rate: Adam's learning rate in stage 1.
         learning_rate: Adam's in stage 2, for everything but q(u).
@@ -42,6 +43,7 @@ class Recipe:
     objective: ObjectiveName = "predictive"
     kl_weight: float | None = None
     validation: float = 0.1
+    settle: bool = True
     num_samples: int = 4
     network_rate: float = 0.01
     learning_rate: float = 0.01
@@ -61,8 +63,9 @@ class Recipe:
             checks.positive(self.kl_weight, "kl_weight")
         if not 0.0 <= checks.real(self.validation, "validation", example=0.1) < 0.5:  # each stage has its own part
             raise ValueError(f"validation must be at least 0 and less than 0.5, got {self.validation}; pass e.g. 0.1")
-        if not isinstance(self.compile, bool):
-            raise TypeError(f"compile must be True or False, got {self.compile!r}; pass one of them")
+        for name in ("settle", "compile"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise TypeError(f"{name} must be True or False, got {value!r}; pass one of them")
         if self.natural_rate > 1:
             raise ValueError(f"natural_rate must be at most 1, got {self.natural_rate}; pass e.g. 0.1")
 

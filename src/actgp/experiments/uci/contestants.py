@@ -53,6 +53,8 @@ ABLATIONS: dict[str, Build] = {
     "a KL of weight 1": _ours(recipe={"kl_weight": 1.0}),
     "one path a step": _ours(recipe={"num_samples": 1}),
     "no network first": _ours(recipe={"network_steps": 0}),
+    "widths as trained": _ours(recipe={"settle": False}),
+    "no rows held out": _ours(recipe={"validation": 0.0}),
 }
 ABLATED = ("energy", "concrete", "wine_red", "kin8nm")  # the data sets of that table
 
