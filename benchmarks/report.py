@@ -12,6 +12,7 @@ matplotlib.use("agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 Record = dict[str, Any]
 
@@ -126,9 +127,14 @@ def _plot(records: list[Record], path: Path) -> None:
             draw(ax)
         ticks = sorted({x for w, a, _, xs, _ in _curves(records) if (w, a) == (what, axis) for x in xs})
         ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
         ax.minorticks_off()
-        ax.set(title=f"{NAMES[what]}", xlabel=TITLES[axis], ylabel="ms")
+        ax.set(title=NAMES[what], xlabel=TITLES[axis])
         ax.grid(alpha=0.3)
+        ax.spines[["top", "right"]].set_visible(False)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("ms")
     labels = {}
     for ax in axes.flat:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
