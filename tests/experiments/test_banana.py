@@ -42,6 +42,16 @@ def test_the_command_compares_draws_and_stores(tmp_path: Path, monkeypatch: pyte
     assert surfaces.shape == (81 * 81, 6)
 
 
+def test_a_quick_pass_leaves_other_results_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(banana, "load_banana", stand_in)
+    monkeypatch.setattr(banana, "QUICK", Recipe(network_steps=2, num_steps=1, objective="elbo"))
+    monkeypatch.setattr(banana, "NUM_INDUCING", 4)
+    result = CliRunner().invoke(app, ["run", "banana", "--quick"])
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["banana_quick.jsonl"]
+
+
 def test_points_are_standardised_on_the_training_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(banana, "load_banana", stand_in)
     study = banana.study(quick=True)

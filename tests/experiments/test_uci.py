@@ -58,8 +58,8 @@ def test_a_cell_gives_a_record_that_a_rerun_reproduces() -> None:
 
 def test_results_are_stored_as_they_come_and_a_rerun_does_what_is_missing(tmp_path: Path) -> None:
     store = Store(tmp_path / "new" / "uci.jsonl")
-    wanted = grid_cells(["energy"], ["NN", "NN+TS"], 2, TINY)
-    assert len(wanted) == 4
+    wanted = grid_cells(["energy", "energy"], ["NN", "NN+TS", "NN"], 2, TINY)
+    assert len(wanted) == 4  # each once
     running = run_grid(wanted, store, TINY, num_jobs=1)
     next(running)
     assert len(store.records()) == 1  # on the disk before the next one is asked for

@@ -94,3 +94,15 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     (f,) = deep().sample_functions(1)
     with pytest.raises(ValueError, match="X must have 2 columns, got 3"):
         f(torch.zeros(2, 3).double())
+
+
+def test_a_function_stays_what_it_is_when_the_backbone_changes() -> None:
+    backbone = torch.nn.Linear(3, 2).double()
+    inner = deep()
+    model = actgp.DeepGP(inner.gp_layers, inner.likelihood, backbone)
+    X = torch.randn(4, 3, dtype=torch.float64)
+    (f,) = model.sample_functions(1)
+    before = f(X)
+    with torch.no_grad():
+        backbone.weight.add_(1.0)
+    assert torch.equal(f(X), before)

@@ -175,10 +175,17 @@ def test_a_checkpoint_of_other_held_out_rows_is_refused(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_checkpoint_of_a_model_with_other_means_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_of_a_model_with_other_parts_is_refused(tmp_path: Path) -> None:
     (X, y), path = data(), tmp_path / "run.ckpt"
     short = Recipe(network_steps=2, num_steps=2)
-    shapes: list[dict[str, Any]] = [{"prior_mean": "identity"}, {"prior_mean": "zero"}, {"horizon": 9.0}]
+    shapes: list[dict[str, Any]] = [
+        {"activation": actgp.Softplus(1.0)},
+        {"activation": actgp.Softplus(3.0)},
+        {"kernel": "matched"},
+        {"num_levels": 12},
+        {"prior_mean": "zero"},
+        {"horizon": 9.0},
+    ]
     first, *others = (actgp.deep_gp(2, 1, 2, 10, **shape) for shape in shapes)
     actgp.fit(first, X, y, short, checkpoint=path, progress=False)
     for other in others:

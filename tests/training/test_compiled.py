@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from gpytorch.likelihoods import BernoulliLikelihood, Likelihood, SoftmaxLikelihood
+from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikelihood
 
 import actgp
 from actgp import Recipe
+from actgp.features import InducingFeatures
 from actgp.tracing import Decisions, traced, tracing
 from actgp.training.compiled import CompiledObjective
 from actgp.training.objectives import network_objective, objective_along
@@ -106,15 +107,33 @@ def test_what_draws_is_refused_before_anything_changes() -> None:
     X, y = rows(50)
     model = actgp.deep_gp(3, 3, 2, 8, likelihood=SoftmaxLikelihood(num_classes=3, mixing_weights=False))
     before = {name: values.clone() for name, values in model.state_dict().items()}
-    with pytest.raises(ValueError, match="needs a likelihood that is integrated without draws, such as"):
+    with pytest.raises(ValueError, match="compile=True needs a GaussianLikelihood, got SoftmaxLikelihood"):
         actgp.fit(model, X, y[:, 0].sign().long() + 1, Recipe(compile=True), progress=False)
     assert all(torch.equal(values, before[name]) for name, values in model.state_dict().items())
     with pytest.raises(TypeError, match="compile must be True or False, got 'yes'"):
         Recipe(compile="yes")
     backbone = torch.nn.Linear(3, 3)
-    behind = actgp.DeepGP(model_of(0).gp_layers, BernoulliLikelihood(), backbone)
-    with pytest.raises(ValueError, match="got a backbone that is trained along"):
-        actgp.fit(behind, X, (y[:, 0] > 0).long(), Recipe(compile=True), progress=False)
+    behind = actgp.DeepGP(model_of(0).gp_layers, GaussianLikelihood(), backbone)
+    with pytest.raises(ValueError, match="compile=True is for layers alone, got a backbone"):
+        actgp.fit(behind, X, y[:, 0], Recipe(compile=True), progress=False)
+    frozen = actgp.DeepGP(model.gp_layers, model.likelihood, backbone.requires_grad_(False)).train()
+    with pytest.raises(ValueError, match="compile=True needs a GaussianLikelihood"):
+        actgp.fit(frozen, X, y[:, 0].sign().long() + 1, Recipe(compile=True), progress=False)
+    assert frozen.training
+
+
+@pytest.mark.parametrize(
+    ("kernel", "features"),
+    [
+        (actgp.ArcCosine(3), actgp.ActivatedFeatures(3, 4, actgp.Softplus(1.0, learnable=True))),
+        (actgp.ZonalMatern(3), actgp.InducingPoints(torch.randn(4, 3))),
+    ],
+)
+def test_what_is_learnt_along_is_refused(kernel: actgp.kernels.ZonalKernel, features: InducingFeatures) -> None:
+    X, y = rows(50)
+    model = actgp.SVGP(kernel, features, GaussianLikelihood())
+    with pytest.raises(ValueError, match="compile=True needs activations and kernels whose energies are fixed, got"):
+        actgp.fit(model, X, y[:, 0], Recipe(network_steps=1, num_steps=1, compile=True), progress=False)
 
 
 def test_tracing_ends_with_its_context() -> None:

@@ -73,7 +73,7 @@ def test_an_interrupt_leaves_the_last_accepted_step(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(actgp.SGPR, "elbo", interrupted)
     with pytest.raises(KeyboardInterrupt):
         actgp.fit(model)
-    assert healthy(model).item() in values
+    assert healthy(model).item() in values[:-1]
     assert healthy(model).item() > values[0]
     assert not model.training
 

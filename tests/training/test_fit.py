@@ -1,10 +1,15 @@
 """Training in two stages: what it learns, what it leaves alone, and what it refuses."""
 
+import json
 import sys
+from dataclasses import asdict
 from itertools import count
 
+import numpy as np
 import pytest
 import torch
+from gpytorch.constraints import Interval
+from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -176,11 +181,91 @@ def test_what_is_frozen_stays() -> None:
     last.q.raw_scale_tril.requires_grad_(False)
     model.likelihood.requires_grad_(False)
     last.kernel.raw_variance.requires_grad_(False)
-    frozen = (first.features.weights, model.likelihood.raw_noise, last.kernel.raw_variance)
+    frozen = (
+        first.features.weights,
+        model.likelihood.raw_noise,
+        last.kernel.raw_variance,
+        last.q.raw_scale_tril,
+    )
     before = [parameter.clone() for parameter in frozen]
     train(model)
     assert all(torch.equal(a, b) for a, b in zip(frozen, before, strict=True))
     assert last.q.mean.any()
+
+
+def test_points_and_a_posterior_that_are_frozen_stay() -> None:
+    g = torch.Generator().manual_seed(0)
+    model = actgp.deep_gp(2, 1, 2, 10, generator=g).double()
+    first, last = model.gp_layers
+    first.features.points.locations.requires_grad_(False)
+    last.q.requires_grad_(False)
+    frozen = (first.features.points.locations, *last.q.parameters())
+    before = [parameter.clone() for parameter in frozen]
+    train(model)
+    assert all(torch.equal(a, b) for a, b in zip(frozen, before, strict=True))
+
+
+def test_points_that_have_no_means_are_placed_once() -> None:
+    model = actgp.deep_gp(2, 1, 2, 10, generator=torch.Generator().manual_seed(0)).double()
+    for layer in model.gp_layers:
+        layer.features.mean_from, layer.q.num_means = "activations", layer.features.blocks[0]
+    locations = model.gp_layers[0].features.points.locations
+    begun = locations.clone()
+    train(model)
+    placed = locations.clone()
+    train(model, Recipe(network_steps=0, num_steps=1, learning_rate=1e-12, batch_size=16), seed=1)
+    assert not torch.allclose(placed, begun, atol=1e-3)
+    torch.testing.assert_close(locations, placed)
+
+
+def test_a_variance_with_bounds_stays_within_them() -> None:
+    kernel = ScaleKernel(RBFKernel(), outputscale_constraint=Interval(0.5, 1.5))
+    X, y = data(torch.float64)
+    model = actgp.SVGP(kernel, actgp.InducingPoints(X[:8]), GaussianLikelihood()).double()
+    actgp.fit(model, X, 5 * y, SHORT, progress=False)
+    assert 0.5 < kernel.outputscale.item() < 1.5
+
+
+def test_a_model_of_which_only_the_covariances_are_free() -> None:
+    model = deep().requires_grad_(False)
+    scales = [layer.q.raw_scale_tril.requires_grad_() for layer in model.gp_layers]
+    with pytest.raises(ValueError, match="stage 1 needs parameters beside S, got none"):
+        train(model)
+    assert not any(scale.any() for scale in scales)
+    train(model, Recipe(network_steps=0, num_steps=3, batch_size=16))
+    assert all(scale.any() for scale in scales)
+
+
+def test_why_the_last_stage_there_was_has_ended() -> None:
+    result = train(deep(), Recipe(network_steps=5, num_steps=0), callback=lambda step: step.step == 2)
+    assert result.stopped == "callback"
+
+
+def test_an_interrupt_of_a_judgement_leaves_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actgp.training.rows.FEWEST_TO_SPLIT", 10)
+    monkeypatch.setattr(sys.modules["actgp.training.loop"], "JUDGE_EVERY", 3)
+    model, seen = deep(), []
+    judge = stages.posterior_score
+
+    def interrupted(*arguments: object) -> float:
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return judge(*arguments)  # type: ignore[arg-type]
+
+    def watch(step: actgp.Step) -> None:
+        if step.stage == "posterior":
+            seen.append(model.gp_layers[0].q.mean.detach().clone())
+
+    monkeypatch.setattr(stages, "posterior_score", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(model, Recipe(network_steps=4, num_steps=9, batch_size=16), callback=watch)
+    assert torch.equal(model.gp_layers[0].q.mean, seen[-1])
+
+
+def test_a_recipe_keeps_plain_numbers() -> None:
+    recipe = Recipe(num_steps=np.int64(5), network_rate="0.02", kl_weight=np.float32(0.5))  # type: ignore[arg-type]
+    assert recipe == Recipe(num_steps=5, network_rate=0.02, kl_weight=0.5)
+    assert json.loads(json.dumps(asdict(recipe))) == asdict(recipe)
 
 
 def test_fitting_works_where_gradients_are_switched_off() -> None:

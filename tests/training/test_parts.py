@@ -3,7 +3,7 @@
 import pytest
 import torch
 from gpytorch.likelihoods import BernoulliLikelihood
-from torch.utils.data import DataLoader, IterableDataset, SubsetRandomSampler, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SubsetRandomSampler, TensorDataset
 
 import actgp
 from actgp import Recipe
@@ -149,8 +149,13 @@ def test_bad_loaders_are_refused(generator: torch.Generator) -> None:
         LoaderBatches(DataLoader(TensorDataset(X * torch.nan, y)), deep, cpu).next()
 
 
-def test_rows_that_a_sampler_leaves_out_do_not_count(generator: torch.Generator) -> None:
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_rows_that_a_sampler_leaves_out_do_not_count(in_batches: bool, generator: torch.Generator) -> None:
     X = torch.randn(23, 2, dtype=torch.float64, generator=generator)
-    loader = DataLoader(TensorDataset(X, X.sum(1)), batch_size=5, sampler=SubsetRandomSampler(range(8)))
+    sampler = SubsetRandomSampler(range(8))
+    options = (
+        {"batch_sampler": BatchSampler(sampler, 5, False)} if in_batches else {"batch_size": 5, "sampler": sampler}
+    )
+    loader = DataLoader(TensorDataset(X, X.sum(1)), **options)
     batches = LoaderBatches(loader, model(generator), torch.device("cpu"))
     assert batches.num_data == sum(len(X) for X, _ in batches.all()) == 8

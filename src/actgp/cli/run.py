@@ -65,7 +65,7 @@ def _run_cells(
 ) -> None:
     settings = grid.QUICK if quick else Settings()
     splits = 1 if quick else splits
-    store = Store(results or Path("results") / f"{name}{'_quick' if quick else ''}.jsonl")
+    store = Store(_results_file(name, results, quick))
     with plainly(OSError, ValueError):
         wanted = grid.grid_cells(data, models, splits, settings)
         left = grid.missing(wanted, store, settings)
@@ -114,13 +114,14 @@ def images(
 @run.command()
 def banana(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the picture.")] = Path("figures"),
-    results: Annotated[Path, typer.Option(help="The file of results.")] = Path("results/banana.jsonl"),
+    results: Results = None,
     quick: Quick = False,
 ) -> None:
     """The paper's banana figure: networks of one and three layers against their deep GPs."""
+    stored = _results_file("banana", results, quick)
     with plainly(OSError, ValueError):
         output.mkdir(parents=True, exist_ok=True)
-        bananas.check_results(results)
+        bananas.check_results(stored)
         study = bananas.study(quick)
     scores = []
     for score in compare(study):
@@ -131,8 +132,13 @@ def banana(
             highlight=False,
         )
         scores.append(score)
-    for path in (bananas.write_scores(results, scores, study.seed), draw(output / "banana.png", study, scores)):
+    for path in (bananas.write_scores(stored, scores, study.seed), draw(output / "banana.png", study, scores)):
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+
+
+def _results_file(name: str, given: Path | None, quick: bool) -> Path:
+    """Results of a quick pass have a file of their own."""
+    return given or Path("results") / f"{name}{'_quick' if quick else ''}.jsonl"
 
 
 def _with_progress(running: Iterator[Record], wanted: int, left: int, store: Store) -> Iterator[Record]:

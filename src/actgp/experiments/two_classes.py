@@ -130,7 +130,10 @@ def draw(path: Path, study: Study, scores: Sequence[Score]) -> Path:
             axes.set(title=f"{score.model}, {layers}: {log_likelihood}")
             axes.set_aspect("equal")
             axes.grid(visible=False)
-        plots.caption(figure, "In the titles: mean log-likelihood of held-out points.")
+        about = (
+            "Dots: training points, blue for y = 0, orange for y = 1. In the titles: log-likelihood of held-out points."
+        )
+        plots.caption(figure, about)
         figure.colorbar(image, ax=panels, label="p(y = 1)", ticks=[0, 0.25, 0.5, 0.75, 1], shrink=0.6)
         columns = ("x1", "x2", *(f"{score.model}_{score.depth}".replace(" ", "_") for score in scores))
         rows = np.column_stack([study.plane.numpy(), *(score.surface.reshape(-1) for score in scores)]).tolist()

@@ -59,7 +59,7 @@ class WhitenedGaussian(nn.Module):
     def scales_and_kl(self) -> tuple[Scales, Float[Tensor, ""]]:
         """S of each block, and the KL: from one pass over the parameters."""
         form = ScalesAndKL.apply if tracing() is None else _plainly
-        *scales, kl = form(self.mean, self.raw_scale_tril, self.blocks)
+        *scales, kl = form(self.means(), self.raw_scale_tril, self.blocks)
         return tuple(scales), kl
 
     def means(self) -> Float[Tensor, "M P"]:

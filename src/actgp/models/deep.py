@@ -184,7 +184,10 @@ class DeepGP(nn.Module):
         num_functions = checks.integer(num_functions, "num_functions", minimum=1)
         num_features = checks.integer(num_features, "num_features", minimum=1)
         drawn = [draw_functions(layer, num_functions, num_features, generator) for layer in self.gp_layers]
-        return [SampledFunction(self, functions) for functions in zip(*drawn, strict=True)]
+        front = self
+        if self.backbone is not None:  # functions stay what they are when the model is trained on
+            front = DeepGP(self.gp_layers, self.likelihood, copy.deepcopy(self.backbone).eval())
+        return [SampledFunction(front, functions) for functions in zip(*drawn, strict=True)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model to a file, all of it at once; `actgp.load` reads it. A backbone's code stays outside."""

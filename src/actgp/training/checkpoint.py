@@ -1,5 +1,6 @@
 """Checkpoints: everything that a run depends on, so that one taken up again ends as if it had never stopped."""
 
+import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from actgp import files
+from actgp.blueprints import describe_layer
+from actgp.layers import GPLayer
 from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches, fingerprint
 from actgp.training.loop import Stage
@@ -99,7 +102,7 @@ class Run:
         self._check(path, document, tensors)
         self.model.load_state_dict(_under("model", tensors))
         if document["has_network"]:
-            self.network = self.model.network()
+            self.network = self.model.network().eval()
             self.network.load_state_dict(_under("network", tensors))
         self.current, self.seconds = document["current"], document["seconds"]
         for i, (stage, said) in enumerate(zip(self.stages, document["stages"], strict=True)):
@@ -133,10 +136,18 @@ class Run:
                 )
 
 
-def _shape(model: DeepGP) -> list[list[Any]]:
-    """What layers are beside their tensors."""
-    layers = [[type(layer.kernel).__name__, layer.prior_mean, layer.horizon] for layer in model.gp_layers]
-    return [*layers, [type(model.likelihood).__name__]]
+def _shape(model: DeepGP) -> list[Any]:
+    """What layers are beside their tensors, as it comes back from a file."""
+    shape: list[Any] = [*(_told(layer) for layer in model.gp_layers), type(model.likelihood).__name__]
+    return json.loads(json.dumps(shape))
+
+
+def _told(layer: GPLayer) -> list[Any]:
+    try:
+        words: Any = describe_layer(layer, "layer")
+    except TypeError:  # parts that are code
+        words = [[type(part).__name__ for part in layer.modules()], layer.prior_mean, layer.horizon]
+    return [words, [value.item() for name, value in layer.named_buffers() if name.endswith("fixed_beta")]]
 
 
 def _stage_tensors(stage: Stage) -> dict[str, Tensor]:
@@ -160,7 +171,8 @@ def _restore_stage(stage: Stage, tensors: dict[str, Tensor]) -> None:
     stage.schedule.window = tensors["window"].tolist()
     stage.best_score, stage.best = tensors["best_score"].item(), _under("best", tensors)
     average = _under("average", tensors)
-    stage.average = [average[str(i)] for i in range(len(average))]
+    parameters = stage.parameters()[: len(average)]
+    stage.average = [average[str(i)].to(p.device) for i, p in enumerate(parameters)]
     best, waited, cuts = tensors["schedule"].tolist()
     stage.schedule.best, stage.schedule.waited, stage.schedule.cuts = best, int(waited), int(cuts)
     for i, optimiser in enumerate(stage.optimisers):

@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 from gpytorch.likelihoods import GaussianLikelihood
-from gpytorch.likelihoods.likelihood import _OneDimensionalLikelihood
 from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from actgp.features import ActivatedFeatures
+from actgp.layers import GPLayer
 from actgp.layers.network import without_points
 from actgp.models import DeepGP
 from actgp.tracing import Decisions, traced
@@ -28,17 +29,32 @@ Objective = Callable[..., Evaluation]  # of X, y and noises
 
 
 def check_compilable(model: DeepGP) -> None:
-    """Refuses models whose steps draw random numbers, or decide, on the way."""
-    if not isinstance(model.likelihood, GaussianLikelihood | _OneDimensionalLikelihood):
+    """Refuses models whose steps draw random numbers, or look at values, on the way."""
+    if not isinstance(model.likelihood, GaussianLikelihood):
         raise ValueError(
-            "compile=True needs a likelihood that is integrated without draws, such as GaussianLikelihood or "
-            f"BernoulliLikelihood, got {type(model.likelihood).__name__}; leave compile out"
+            f"compile=True needs a GaussianLikelihood, got {type(model.likelihood).__name__}; leave compile out"
         )
     if model.backbone is not None:
         raise ValueError(
-            "compile=True is for the layers of a model, got a backbone that is trained along; leave compile out, or "
-            "freeze the backbone with requires_grad_(False)"
+            "compile=True is for layers alone, got a backbone; leave compile out, or freeze the backbone with "
+            "requires_grad_(False) and pass X and y as tensors"
         )
+    for i, layer in enumerate(model.gp_layers, start=1):
+        if not _has_fixed_spectra(layer):
+            raise ValueError(
+                f"compile=True needs activations and kernels whose energies are fixed, got layer {i} with "
+                f"{type(layer.features).__name__} and {type(layer.kernel).__name__}; use an activation that is not "
+                "learnable and ArcCosine or MatchedKernel, or leave compile out"
+            )
+
+
+@torch.enable_grad()  # what is learnt is seen from its gradient
+def _has_fixed_spectra(layer: GPLayer) -> bool:
+    """Whether hidden units, and points beside them, are polynomials and shapes that do not change in training."""
+    whitening = layer.constants().whitening
+    if whitening.directions is None:
+        return False
+    return isinstance(layer.features, ActivatedFeatures) or whitening.amplitudes is not None
 
 
 class CompiledObjective:

@@ -99,8 +99,8 @@ class LoaderBatches:
     def __init__(self, loader: DataLoader[Any], model: DeepGP, device: torch.device) -> None:
         self.loader, self.model, self.device = loader, model, device
         try:
-            # a sampler may take a part of the rows
-            self.num_data = min(len(loader.dataset), len(loader.sampler))  # type: ignore[arg-type]
+            sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)  # it may take a part of the rows
+            self.num_data = min(len(loader.dataset), len(sampler))  # type: ignore[arg-type]
         except TypeError:
             raise TypeError(
                 "a DataLoader must have a data set of known length, got an iterable one; "

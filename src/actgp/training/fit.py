@@ -84,6 +84,8 @@ def fit(
                     f"{type(model).__name__} is fitted in one go, to all of its data, got {name}; leave it out"
                 )
         _has_parameters(model)
+        if device is not None:
+            model.to(device)
         return fit_exactly(model, EXACT_STEPS if recipe is None else max(1, recipe.num_steps), progress)
     if not isinstance(model, DeepGP):
         raise TypeError(f"model must be a GPR, SGPR, SVGP or DeepGP, got {type(model).__name__}; build one of those")
@@ -126,9 +128,11 @@ def _fit_head(
     """Fits the layers behind a frozen backbone, which each input goes through once."""
     for rows in ((X, y), held_out or (X, y)):  # before anything is moved, or goes through the backbone
         checked(model, *rows)
+    head = DeepGP(model.gp_layers, model.likelihood)  # the same layers
+    if recipe.compile:
+        check_compilable(head)
     if device is not None:
         model.to(device)
-    head = DeepGP(model.gp_layers, model.likelihood)  # the same layers
 
     def told(step: Step) -> bool | None:
         return None if callback is None else callback(step._replace(model=model))
@@ -187,7 +191,7 @@ def _fit_in_stages(
             with progress_bar(title, total, show=progress, done=done) as report:
                 stage.run(run.batches, report, callback, save_sometimes)
             if stage.name == "network" and recipe.network_steps > 0:
-                run.network = model.network()
+                run.network = model.network().eval()
             if stage.name == "posterior" and recipe.num_steps > 0 and recipe.settle and run.judges is not None:
                 model.eval()
                 with undone_if_broken_off(model):
@@ -197,10 +201,11 @@ def _fit_in_stages(
     finally:
         model.eval()
     network, posterior = run.stages
-    assert posterior.stopped is not None
+    stopped = (posterior if recipe.num_steps > 0 else network).stopped
+    assert stopped is not None
     return FitResult(
         tuple(posterior.objectives),
-        posterior.stopped,
+        stopped,
         network.skipped + posterior.skipped,
         run.seconds,
         run.network,

@@ -132,17 +132,19 @@ class Stage:
             return
         self._swap()
         self.model.eval()
-        score = self.monitor()
-        train_mode(self.model)
-        if score > self.best_score:
-            self.best_score, self.best_step = score, len(self.objectives)
-            self.best = {name: values.detach().clone() for name, values in self.model.state_dict().items()}
-        self._swap()
+        try:
+            score = self.monitor()
+            if score > self.best_score:
+                self.best_score, self.best_step = score, len(self.objectives)
+                self.best = {name: values.detach().clone() for name, values in self.model.state_dict().items()}
+        finally:  # an interrupt leaves the parameters of the last step
+            train_mode(self.model)
+            self._swap()
 
     @torch.no_grad()
     def _swap(self) -> None:
         """Exchanges the parameters with their averages, where there are any."""
-        for p, average in zip(self._parameters(), self.average, strict=False):
+        for p, average in zip(self.parameters(), self.average, strict=False):
             now = p.clone()
             p.copy_(average)
             average.copy_(now)
@@ -152,7 +154,7 @@ class Stage:
         """Takes the parameters into their averages; the first steps are forgotten sooner."""
         if self.memory == 0:
             return
-        now, step = self._parameters(), len(self.objectives)
+        now, step = self.parameters(), len(self.objectives)
         if not self.average:
             self.average = [p.detach().clone() for p in now]
         kept = 1 - max(1 / self.memory, 10 / (10 + step))
@@ -184,7 +186,8 @@ class Stage:
             self.skipped += 1
         return value, finite
 
-    def _parameters(self) -> list[nn.Parameter]:
+    def parameters(self) -> list[nn.Parameter]:
+        """What is trained, in the order of the averages."""
         return [p for group in self._groups() for p in group["params"]]
 
     def _groups(self) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from actgp.features import DecoupledFeatures
+from actgp.layers import GPLayer
 from actgp.models import DeepGP
 from actgp.training.data import Batches
 
@@ -28,10 +29,17 @@ def place_points(model: DeepGP, batches: Batches, seed: int) -> None:
     stride = -(-batches.num_data // MOST_ROWS)
     parts = [model.hidden_means(X[::stride]) for X, _ in batches.all()]
     for layer, *given in zip(model.gp_layers, *parts, strict=True):
-        features = layer.features
-        if isinstance(features, DecoupledFeatures) and not layer.q.mean[features.blocks[0] :].any():
+        if isinstance(features := layer.features, DecoupledFeatures):
             locations = features.points.locations
-            locations.copy_(centres(torch.cat(given), len(locations), seed))
+            if locations.requires_grad and not _trained(layer, features):
+                locations.copy_(centres(torch.cat(given), len(locations), seed))
+
+
+def _trained(layer: GPLayer, features: DecoupledFeatures) -> bool:
+    """Whether points have been in use: their means are no longer zero or, where these have to be, their S is not I."""
+    first = features.blocks[0]
+    parameters = layer.q.mean[first:] if features.mean_from == "both" else layer.q.raw_scale_tril[:, first:, first:]
+    return bool(parameters.any())
 
 
 def centres(X: Float[Tensor, "N D"], number: int, seed: int) -> Float[Tensor, "K D"]:

@@ -34,8 +34,8 @@ class Recipe:
         batch_size: Rows in a minibatch, where data are given as tensors.
         patience: Steps without progress after which all rates are cut, up to three times; then the stage ends.
         compile: Whether the steps are compiled first (`torch.compile`, with a C++ compiler). That takes the better part
-            of a minute, and halves the time of long runs on small minibatches. For likelihoods of one latent function
-            for each output.
+            of a minute, and halves the time of long runs on small minibatches. For Gaussian noise, and activations
+            and kernels that are not learnt.
     """
 
     network_steps: int = 5_000
@@ -53,21 +53,25 @@ class Recipe:
     compile: bool = False
 
     def __post_init__(self) -> None:
-        for name, minimum in (("network_steps", 0), ("num_steps", 0), ("num_samples", 1), ("batch_size", 1)):
-            checks.integer(getattr(self, name), name, minimum=minimum)
-        checks.integer(self.patience, "patience", minimum=1)
+        counts = {"network_steps": 0, "num_steps": 0, "num_samples": 1, "batch_size": 1, "patience": 1}
+        for name, minimum in counts.items():
+            self._keep(name, checks.integer(getattr(self, name), name, minimum=minimum))
         checks.choice(self.objective, "objective", ("elbo", "predictive"))
-        for name in ("network_rate", "learning_rate", "natural_rate"):
-            checks.positive(getattr(self, name), name)
-        if self.kl_weight is not None:
-            checks.positive(self.kl_weight, "kl_weight")
-        if not 0.0 <= checks.real(self.validation, "validation", example=0.1) < 0.5:  # each stage has its own part
+        for name in ("network_rate", "learning_rate", "natural_rate", "kl_weight"):
+            if (value := getattr(self, name)) is not None:
+                self._keep(name, checks.positive(value, name))
+        self._keep("validation", checks.real(self.validation, "validation", example=0.1))
+        if not 0.0 <= self.validation < 0.5:  # each stage has its own part
             raise ValueError(f"validation must be at least 0 and less than 0.5, got {self.validation}; pass e.g. 0.1")
         for name in ("settle", "compile"):
             if not isinstance(value := getattr(self, name), bool):
                 raise TypeError(f"{name} must be True or False, got {value!r}; pass one of them")
         if self.natural_rate > 1:
             raise ValueError(f"natural_rate must be at most 1, got {self.natural_rate}; pass e.g. 0.1")
+
+    def _keep(self, name: str, value: float) -> None:
+        """As plain numbers, which files can hold."""
+        object.__setattr__(self, name, value)
 
     @staticmethod
     def suited_to(model: DeepGP) -> "Recipe":

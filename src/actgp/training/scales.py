@@ -1,7 +1,8 @@
 """Noise and kernel variances, which are set between and after the stages: whether they may be, and how."""
 
-from math import isfinite
+from math import inf, isfinite
 
+from gpytorch.constraints import Interval
 from gpytorch.kernels import ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor
@@ -27,13 +28,17 @@ def set_noise(model: DeepGP, noise: float) -> None:
 
 
 def free_variance(layer: GPLayer) -> Tensor | None:
-    """The variance of a layer's kernel, if it has one that may be changed."""
+    """The variance of a layer's kernel, if it has one that may be set to any positive value."""
     kernel = layer.kernel
-    if isinstance(kernel, ZonalKernel) and kernel.raw_variance.requires_grad:
+    if isinstance(kernel, ZonalKernel) and _is_free(kernel.raw_variance, kernel.raw_variance_constraint):
         return kernel.variance
-    if isinstance(kernel, ScaleKernel) and kernel.raw_outputscale.requires_grad:
+    if isinstance(kernel, ScaleKernel) and _is_free(kernel.raw_outputscale, kernel.raw_outputscale_constraint):
         return kernel.outputscale
     return None
+
+
+def _is_free(raw: Tensor, constraint: Interval) -> bool:
+    return raw.requires_grad and float(constraint.lower_bound) <= 0 and float(constraint.upper_bound) == inf
 
 
 def set_variance(layer: GPLayer, variance: Tensor) -> None:

@@ -35,14 +35,19 @@ SKIP_SPREAD = 0.3  # of what a layer adds to its skip connection at first, relat
 def network_stage(model: DeepGP, recipe: Recipe, held_out: Batch | None) -> Stage:
     """Everything but S, by Adam."""
     untouched = {id(layer.q.raw_scale_tril) for layer in model.gp_layers}
-    adam = torch.optim.Adam(_trainable(model, untouched), lr=recipe.network_rate, fused=True)
+    own = _trainable(model, untouched)
+    if recipe.network_steps > 0 and not own:
+        raise ValueError(
+            "stage 1 needs parameters beside S, got none that requires a gradient; free some, or pass network_steps=0"
+        )
+    optimisers: list[torch.optim.Optimizer] = [torch.optim.Adam(own, lr=recipe.network_rate, fused=True)] if own else []
 
     objective: Callable[[Tensor, Tensor], Evaluation] = partial(network_objective, model)
     evaluate = CompiledObjective(model, objective) if recipe.compile else objective
 
     monitor = None if held_out is None else lambda: network_score(model, *held_out)
     schedule = Schedule(recipe.network_steps, recipe.patience)
-    return Stage("network", model, evaluate, [adam], schedule, monitor)
+    return Stage("network", model, evaluate, optimisers, schedule, monitor)
 
 
 def posterior_stage(

@@ -74,6 +74,8 @@ def seek(objective: Callable[[Scales], float], free: tuple[bool, ...]) -> Scales
 class ScaledModel:
     """A model as it was, whose kernel variances and noise are multiplied by scales and whose S follows.
 
+    A layer whose S is frozen stays as it is.
+
     Args:
         model: The model.
         curvature: What `gauss_newton` gives for it.
@@ -85,7 +87,10 @@ class ScaledModel:
     def __init__(self, model: DeepGP, curvature: Curvature) -> None:
         self.model, self.curvature = model, curvature
         self.means = [layer.q.mean.clone() for layer in model.gp_layers]
-        self.variances = [free_variance(layer) for layer in model.gp_layers]
+        self.variances = [
+            free_variance(layer) if all(p.requires_grad for p in layer.q.parameters()) else None
+            for layer in model.gp_layers
+        ]
         self.noise = model.likelihood.noise.clone() if has_free_noise(model) else None
         self.free = (*(variance is not None for variance in self.variances), self.noise is not None)
 
@@ -96,8 +101,9 @@ class ScaledModel:
         for layer, scale, mean, variance, total in parts:
             if variance is not None:
                 set_variance(layer, variance * scale)
-            H = scale / (noise * kl_weight) * total
-            layer.q.assign(mean * scale**-0.5, block_posterior_scale(H, layer.q.blocks).to(mean))
+            if layer.q.raw_scale_tril.requires_grad:
+                H = scale / (noise * kl_weight) * total
+                layer.q.assign(mean * scale**-0.5, block_posterior_scale(H, layer.q.blocks).to(mean))
         if self.noise is not None:
             set_noise(self.model, self.noise.item() * noise)
 

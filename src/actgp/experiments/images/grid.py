@@ -20,7 +20,7 @@ def grid_cells(data: Sequence[str], models: Sequence[str], num_seeds: int) -> li
         if unknown:
             raise ValueError(f"{what} must be one of {', '.join(known)}, got {', '.join(unknown)}; choose among those")
     ordered = [name for name in CONTESTANTS if name in models]
-    return [Cell(name, seed, model) for name in data for model in ordered for seed in range(num_seeds)]
+    return [Cell(name, seed, model) for name in dict.fromkeys(data) for model in ordered for seed in range(num_seeds)]
 
 
 def missing(wanted: Sequence[Cell], store: Store, settings: ImageSettings) -> list[Cell]:

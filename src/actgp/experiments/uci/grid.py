@@ -21,8 +21,8 @@ def grid_cells(data: Sequence[str], models: Sequence[str], num_splits: int, sett
         raise ValueError(f"a model must be one of {', '.join(known)}, got {', '.join(unknown)}; choose among those")
     if not 1 <= num_splits <= NUM_SPLITS:
         raise ValueError(f"splits must be between 1 and {NUM_SPLITS}, got {num_splits}; choose fewer")
-    found = []
-    for name in data:
+    found, models = [], list(dict.fromkeys(models))  # each once
+    for name in dict.fromkeys(data):
         rows = int((1 - TEST_FRACTION) * len(load_regression(name).y))
         found += [
             Cell(name, split, model) for split in range(num_splits) for model in models if takes(model, rows, settings)

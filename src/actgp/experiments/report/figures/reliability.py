@@ -36,10 +36,12 @@ def draw(runs: Sequence[ImageRun], path: Path) -> Picture:
         for band, data in zip(panels, data_sets, strict=True):
             for axes, model in zip(band, models, strict=True):
                 axes.plot([0, 1], [0, 1], color=plots.BLACK, linewidth=0.8, linestyle=":")
-                levels = [level for run in chosen(runs, data, model) for own in run.shifts.values() for level in own]
+                shifts = [list(run.shifts.values()) for run in chosen(runs, data, model)]
+                first = [level for of_run in shifts for levels in of_run[:1] for level in levels]
+                every = [level for of_run in shifts for levels in of_run for level in levels]
                 for name, parts, dashes in (
-                    ("test", [level.bins for level in levels if level.level == 0], "--"),
-                    ("shifted", [level.bins for level in levels if level.level > 0], "-"),
+                    ("test", [level.bins for level in first if level.level == 0], "--"),  # the same in all shifts
+                    ("shifted", [level.bins for level in every if level.level > 0], "-"),
                 ):
                     if parts:
                         confidence, accuracy, count = pooled(parts)

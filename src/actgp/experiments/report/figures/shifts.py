@@ -53,7 +53,9 @@ def draw(runs: Sequence[ImageRun], path: Path) -> Picture:
             pair[1].set_xlabel("degrees" if shift == "rotation" else "intensity")
         for i, axes in enumerate(panels[:, 0]):
             axes.set_ylabel(list(SCORES.values())[i % 2][0])
-        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=min(6, len(models)))
+        legends = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in panels.flat]
+        lines = {name: line for legend in legends for line, name in legend}  # some may be in one panel only
+        figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=min(6, len(models)))
         plots.save(figure, path, COLUMNS, rows)
     return Picture(
         path,
