@@ -29,6 +29,7 @@ from benchmarks.grid import BASE, Heat, heats
 from benchmarks.report import write_report
 
 ROOT = Path(__file__).parents[1]
+RESULTS, PAGE = ROOT / "results/performance.jsonl", ROOT / "docs/performance.md"
 MEMORY_ROWS = (10_000, 100_000)
 PAUSE = 0.02  # seconds, in which threads of whoever ran before stop spinning
 
@@ -64,13 +65,13 @@ def own_peak() -> float:
     if status.exists():
         (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    unit = 1024**2 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def main(
-    results: Annotated[Path, typer.Option(help="Where raw results go, as JSON lines.")] = ROOT
-    / "results/performance.jsonl",
-    page: Annotated[Path, typer.Option(help="The page whose tables are written anew.")] = ROOT / "docs/performance.md",
+    results: Annotated[Path, typer.Option(help="Where raw results go, as JSON lines.")] = RESULTS,
+    page: Annotated[Path, typer.Option(help="The page whose tables are written anew.")] = PAGE,
     quick: Annotated[bool, typer.Option(help="Fewer rounds and points: does it run?")] = False,
     report_only: Annotated[bool, typer.Option(help="Only write the tables, from stored results.")] = False,
     only_predict: Annotated[int, typer.Option(hidden=True)] = 0,
@@ -80,6 +81,8 @@ def main(
         ours.predict(replace(BASE, rows=only_predict))()
         sys.stdout.write(str(own_peak()))
         return
+    if quick and (results == RESULTS or page == PAGE):
+        raise typer.BadParameter("a quick run must not replace published numbers, got their files; pass both options")
     if not report_only:
         about = {
             "what": "about",

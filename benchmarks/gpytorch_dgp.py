@@ -38,7 +38,7 @@ class Model(DeepGP):
     def __init__(self, problem: Problem) -> None:
         super().__init__()
         if problem.num_outputs != 1:
-            raise ValueError(f"the tutorial's model has one output, got {problem.num_outputs}")
+            raise ValueError(f"the tutorial's model has one output, got {problem.num_outputs}; leave num_outputs at 1")
         *hidden, last = pairwise(problem.widths)
         layers = [Layer(*size, problem.num_inducing) for size in hidden]
         self.layers = torch.nn.ModuleList([*layers, Layer(last[0], None, problem.num_inducing)])
@@ -71,7 +71,6 @@ def step(problem: Problem) -> Callable[[], None]:
 def predict(problem: Problem) -> Callable[[], None]:
     """Mean and variance at many inputs, in batches, as in the tutorial."""
     model, X = Model(problem), problem.test_inputs()
-    step(problem)
     model.eval()
 
     @torch.no_grad()

@@ -119,7 +119,7 @@ def _plot(records: list[Record], path: Path) -> None:
         panels.setdefault((what, axis), []).append(draw)
     columns = 4
     rows = -(-len(panels) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(12, 2.9 * rows), layout="constrained")
+    figure, axes = plt.subplots(rows, columns, figsize=(12, 2.9 * rows), layout="constrained", squeeze=False)
     for ax in axes.flat[len(panels) :]:
         ax.axis("off")
     for ax, ((what, axis), curves) in zip(axes.flat, panels.items(), strict=False):

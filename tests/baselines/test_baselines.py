@@ -107,3 +107,14 @@ def test_a_network_that_has_learnt_nothing_starts_anew_at_a_lower_rate(monkeypat
     rates.clear()
     Network(SMALL, 0, "training").fit(X, torch.randn(len(X), generator=torch.Generator().manual_seed(9)))
     assert len(rates) == 3  # nothing to learn, but it was tried
+
+
+@pytest.mark.parametrize("name", ["NN", "NN+Dropout", "Deep ensemble"])
+def test_the_callers_random_numbers_are_left_alone(name: str) -> None:
+    X = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
+    torch.manual_seed(7)
+    wanted = torch.get_rng_state()
+    model = CONTESTANTS[name](Settings(units=4, network_steps=2, posterior_steps=1), 0)
+    model.fit(X, X[:, 0])
+    model.predict(X)
+    assert torch.equal(torch.get_rng_state(), wanted)

@@ -56,6 +56,25 @@ def test_the_parts_make_up_the_network() -> None:
         torch.testing.assert_close(rebuilt(network, inputs), wanted, rtol=1e-5, atol=1e-5)
 
 
+class Twice(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * super().forward(x)
+
+
+class Restless(Functional):
+    """Its dropout does not heed the mode."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(nn.functional.dropout(torch.relu(self.first(x)), 0.5))
+
+
+def test_what_only_looks_like_a_part_of_a_head_is_none() -> None:
+    with pytest.raises(ValueError, match="must end in a Linear layer, got Twice"):
+        actgp.convert(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), Twice(8, 1)))
+    with pytest.raises(ValueError, match="got a linear head"):
+        actgp.convert(Restless())
+
+
 def test_what_stays_and_what_is_ignored_is_said() -> None:
     parts = split(nn.Sequential(nn.Linear(3, 5), nn.ELU(), nn.Dropout(), *mlp(widths=(5, 6, 1)), nn.Identity()))
     assert [type(module).__name__ for module in parts.backbone] == ["Linear", "ELU", "Dropout"]

@@ -156,3 +156,19 @@ def test_one_input_may_be_given_as_a_vector() -> None:
     kernel = actgp.ArcCosine(1)
     x = torch.linspace(-1, 1, 5)
     torch.testing.assert_close(kernel(x).to_dense(), kernel(x[:, None]).to_dense())
+
+
+def test_nobody_writes_into_the_energies_of_a_kernel() -> None:
+    kernel = actgp.MatchedKernel(2)
+    kernel.energies(3, kernel.num_levels).mul_(2)
+    again = actgp.MatchedKernel(2)
+    assert again.shape(torch.ones((), dtype=torch.float64)).item() == pytest.approx(1.0)
+
+
+def test_a_subclass_has_a_spectrum_of_its_own() -> None:
+    class Halved(actgp.ReLU):
+        def energies(self, dimension: int, num_levels: int) -> torch.Tensor:
+            return 0.5 * super().energies(dimension, num_levels)
+
+    plain, halved = (actgp.ActivatedFeatures(2, 3, a, 8).match(actgp.ArcCosine(2)) for a in (actgp.ReLU(), Halved()))
+    torch.testing.assert_close(2 * halved.shared, plain.shared)

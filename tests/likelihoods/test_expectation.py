@@ -5,6 +5,7 @@ from gpytorch.likelihoods import (
     BetaLikelihood,
     GaussianLikelihood,
     Likelihood,
+    NegativeBinomialLikelihood,
     SoftmaxLikelihood,
     StudentTLikelihood,
 )
@@ -84,6 +85,7 @@ GAUSSIAN, SOFTMAX = GaussianLikelihood(), SoftmaxLikelihood(num_classes=3, mixin
         (GAUSSIAN, torch.tensor([True, False]), TypeError, "real numbers or integer labels, got torch.bool"),
         (BernoulliLikelihood(), torch.tensor([-1, 1]), ValueError, r"labels 0 and 1, got \[-1.0, 1.0\]; map the two"),
         (PoissonLikelihood(), torch.tensor([0.5, 1.0]), ValueError, r"counts 0, 1, 2, …, got \[0.5, 1.0\]; round"),
+        (NegativeBinomialLikelihood(), torch.tensor([-1.0, 1.0]), ValueError, r"counts 0, 1, 2, …, got \[-1.0, 1.0\]"),
         (BetaLikelihood(), torch.tensor([0.5, 1.5]), ValueError, r"between 0 and 1, .*got \[0.5, 1.5\]; scale it"),
         (SOFTMAX, torch.tensor([0.5, -1.0]), ValueError, r"labels from 0 to 2, got .*Gaussian likelihood for real"),
         (SOFTMAX, torch.tensor([0, 3]), ValueError, r"integer labels from 0 to 2, got .*num_classes=4"),

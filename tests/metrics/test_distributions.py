@@ -11,7 +11,7 @@ from actgp.baselines.predictor import mixture
 from actgp.metrics import continuous_ranked_probability_score, pit, scores
 
 
-def two_component_mixture(N: int = 6) -> tuple[torch.distributions.Distribution, torch.Tensor]:
+def mixture_of_three(N: int = 6) -> tuple[torch.distributions.Distribution, torch.Tensor]:
     g = torch.Generator().manual_seed(0)
     means = torch.randn(3, N, generator=g, dtype=torch.float64)
     variances = torch.rand(3, N, generator=g, dtype=torch.float64) + 0.1
@@ -26,7 +26,7 @@ def test_crps_of_a_normal_has_its_known_form() -> None:
 
 
 def test_crps_of_a_mixture_is_the_integral_over_thresholds() -> None:
-    predictive, y = two_component_mixture()
+    predictive, y = mixture_of_three()
     # CRPS = ∫ (F(z) − 1[y ≤ z])² dz
     z = torch.linspace(-12, 12, 200_001, dtype=torch.float64)
     for i in range(len(y)):
@@ -52,7 +52,7 @@ def test_calibrated_predictions_have_their_nominal_coverage_and_a_flat_pit() -> 
 
 
 def test_original_units_scale_errors_and_shift_densities() -> None:
-    predictive, y = two_component_mixture()
+    predictive, y = mixture_of_three()
     small, large = (scores(predictive, y, scale).metrics for scale in (1.0, 5.0))
     assert large["rmse_original"] == pytest.approx(5 * small["rmse"])
     assert large["crps_original"] == pytest.approx(5 * small["crps"])
@@ -61,6 +61,13 @@ def test_original_units_scale_errors_and_shift_densities() -> None:
 
 
 def test_the_transform_is_the_distribution_function() -> None:
-    predictive, y = two_component_mixture()
-    draws = predictive.sample(torch.Size([40_000]))
+    predictive, y = mixture_of_three()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        draws = predictive.sample(torch.Size([40_000]))
     assert torch.allclose(pit(predictive, y), (draws <= y).double().mean(0), atol=0.02)
+
+
+def test_no_outlier_is_lost_to_round_off() -> None:
+    means = torch.zeros(13, 8)
+    assert sum(scores(mixture(means, means + 1.0), torch.full((8,), 50.0), 1.0).pit) == 8

@@ -1,6 +1,7 @@
 """Deep GPs behind backbones: scaled or reduced features, and one pass of each input through the backbone."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -79,6 +80,14 @@ def test_it_learns_and_is_saved(tmp_path: Path) -> None:
     own = actgp.hybrid(convolutions(), X, 2, num_inducing=16).backbone
     loaded = actgp.load(tmp_path / "model", backbone=own)
     assert torch.equal(loaded.predict(X[250:]).probabilities, probabilities)
+
+
+@pytest.mark.parametrize("wrong", [{"reduce_to": 99}, {"num_layers": 0}, {"kernel": "rbf"}])
+def test_a_refusal_leaves_the_backbone_in_its_mode(wrong: dict[str, Any]) -> None:
+    backbone = convolutions().train()
+    with pytest.raises(ValueError, match="reduce_to must|num_layers must|kernel must"):
+        actgp.hybrid(backbone, images(), 3, **wrong)
+    assert all(module.training for module in backbone.modules())
 
 
 def test_what_it_refuses() -> None:

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import gpytorch
 import pytest
 import torch
@@ -278,3 +280,18 @@ def test_bad_models_are_refused() -> None:
             build()
     with pytest.raises(ValueError, match="num_data must be at least 4, got 2"):
         actgp.SVGP(kernel, features, GaussianLikelihood()).elbo(GOOD, torch.zeros(4), 2)
+
+
+def test_a_softmax_needs_a_feature_for_each_output() -> None:
+    layer = actgp.GPLayer(actgp.ArcCosine(2), actgp.ActivatedFeatures(2, 4), 2)
+    likelihood = gpytorch.likelihoods.SoftmaxLikelihood(num_classes=3, num_features=3, mixing_weights=False)
+    with pytest.raises(ValueError, match="must be the softmax likelihood's number of features 3, got 2"):
+        actgp.DeepGP([layer], likelihood)
+
+
+def test_an_exact_model_in_single_precision_comes_back_the_same(tmp_path: Path) -> None:
+    X = torch.randn(20, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    model = actgp.GPR(X, X.sum(1), actgp.ArcCosine(2)).float()
+    model.save(tmp_path / "model")
+    test = X[:5].float() + 0.1
+    assert torch.equal(actgp.load(tmp_path / "model").predict(test).mean, model.predict(test).mean)

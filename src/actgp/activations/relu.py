@@ -22,7 +22,7 @@ class ReLU(Activation):
 
     @property
     def stamp(self) -> Hashable:
-        return "relu"
+        return type(self)
 
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
         return torch.tensor(rectified_power_energies(1, dimension, num_levels), dtype=torch.float64)

@@ -75,7 +75,7 @@ class SharpActivation(Activation):
 
     @property
     def stamp(self) -> Hashable | None:
-        return None if self.learnable else (self.exact_unit, self.fixed_beta.item(), self.fixed_beta.device)
+        return None if self.learnable else (type(self), self.fixed_beta.item(), self.fixed_beta.device)
 
     def forward(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         beta = self.beta.to(t)
@@ -113,13 +113,19 @@ class _Interpolant(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _interpolant(exact_unit: ExactUnit, dimension: int, num_levels: int) -> _Interpolant:
-    """Chebyshev coefficients of log |a_n| in log β; a level that is zero for one β is zero for all."""
+    """Chebyshev coefficients of log |a_n| in log β, where a level that is zero for one β is zero for all."""
     low, high = LEARNABLE_RANGE
     x = chebyshev.chebpts1(INTERPOLATION_POINTS)
     betas = low * (high / low) ** ((x + 1) / 2)
     a = np.array(
         [quadrature.energies(_Sharpened(exact_unit, float(b)), dimension, num_levels) for b in betas]
     )  # [K, L]
+    mixed = (a == 0).any(0) & (a != 0).any(0)  # underflow for small β
+    if mixed.any():
+        raise ValueError(
+            f"with a learnable beta, num_levels must be at most {int(mixed.argmax())} in dimension {dimension}, got "
+            f"{num_levels}; lower it, or fix beta"
+        )
     logs = np.log(np.where(a == 0, 1.0, np.abs(a)))
     coefficients = chebyshev.chebfit(x, logs, INTERPOLATION_POINTS - 1).T  # [L, K]
     return _Interpolant(torch.from_numpy(np.sign(a[-1])), torch.from_numpy(coefficients.copy()))

@@ -2,7 +2,8 @@
 
 ADGP, ours        `deep_gp` and `fit` as they are by default
 ADGP, published   softplus with β = 3, zero mean functions; as a network, then S = 1e-5 and the ELBO, all by Adam
-DGP               inducing points, identity means and S = 1e-5 inside, the ELBO by Adam (Salimbeni and Deisenroth, 2017)
+DGP               inducing points, identity means and S = 1e-5 inside, the ELBO by Adam, as Salimbeni and Deisenroth
+                  (2017), but with the arc-cosine kernel instead of their RBF
 """
 
 from collections.abc import Mapping

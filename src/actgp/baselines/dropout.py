@@ -1,4 +1,7 @@
-"""A network with dropout in training and prediction (Gal and Ghahramani, 2016)."""
+"""A network with dropout in training and prediction (Gal and Ghahramani, 2016).
+
+They choose rate and noise by validation; here, as in the paper, the rate is fixed and the noise is the training error.
+"""
 
 import torch
 from jaxtyping import Float
@@ -15,6 +18,7 @@ class DropoutNetwork:
     def __init__(self, settings: Settings, seed: int) -> None:
         self.settings, self.seed = settings, seed
 
+    @torch.random.fork_rng(devices=[])
     @torch.enable_grad()
     def fit(self, X: Float[Tensor, "N D"], y: Float[Tensor, " N"]) -> None:
         torch.manual_seed(self.seed)
@@ -28,6 +32,7 @@ class DropoutNetwork:
         means = self._passes(X)
         return mixture(means, self.variance.expand_as(means))
 
+    @torch.random.fork_rng(devices=[])
     @torch.no_grad()
     def _passes(self, X: Tensor) -> Float[Tensor, "S N"]:
         torch.manual_seed(self.seed)

@@ -35,11 +35,15 @@ class NetworkEnsemble:
 
 
 class DeepEnsemble:
-    """The equal mixture of networks with a mean and a variance each, trained on the Gaussian log-likelihood."""
+    """The equal mixture of networks with a mean and a variance each, trained on the Gaussian log-likelihood.
+
+    Without the adversarial examples of the original.
+    """
 
     def __init__(self, settings: Settings, seed: int) -> None:
         self.settings, self.seed = settings, seed
 
+    @torch.random.fork_rng(devices=[])
     @torch.enable_grad()
     def fit(self, X: Float[Tensor, "N D"], y: Float[Tensor, " N"]) -> None:
         self.networks = []

@@ -109,6 +109,7 @@ class Network:
     def __init__(self, settings: Settings, seed: int, variance_from: Literal["training", "held-out"]) -> None:
         self.settings, self.seed, self.variance_from = settings, seed, variance_from
 
+    @torch.random.fork_rng(devices=[])
     @torch.enable_grad()
     def fit(self, X: Float[Tensor, "N D"], y: Float[Tensor, " N"]) -> None:
         torch.manual_seed(self.seed)

@@ -83,6 +83,11 @@ class Tail:
     stopped_by: str
 
 
+def _is_linear(module: nn.Module) -> bool:
+    """A Linear, also a parametrised one, but none with a forward of its own."""
+    return isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
+
+
 def find_tail(chain: Sequence[nn.Module]) -> Tail:
     """The longest Linear (activation Linear)⁺ at the end of a chain of modules, refused where there is none."""
     kept: list[tuple[int, nn.Module]] = []
@@ -94,7 +99,7 @@ def find_tail(chain: Sequence[nn.Module]) -> Tail:
             ignored.append((i, type(module).__name__))
             continue
         linear_next = len(kept) % 2 == 0  # from the end: Linear, activation, Linear, …
-        if not (isinstance(module, nn.Linear) if linear_next else type(module) in ACTIVATIONS):
+        if not (_is_linear(module) if linear_next else type(module) in ACTIVATIONS):
             stopped_by = _reason(module, linear_next)
             break
         kept.append((i, module))

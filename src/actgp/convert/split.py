@@ -13,7 +13,7 @@ from torch import fx, nn
 
 from actgp.convert.head import IGNORED, Head, find_tail
 
-FUNCTIONS: dict[Any, Callable[..., nn.Module]] = {
+FUNCTIONS: dict[Any, Callable[..., nn.Module | None]] = {
     torch.relu: nn.ReLU,
     nn.functional.relu: lambda inplace=False: nn.ReLU(),
     "relu": nn.ReLU,
@@ -23,7 +23,7 @@ FUNCTIONS: dict[Any, Callable[..., nn.Module]] = {
     nn.functional.silu: lambda inplace=False: nn.SiLU(),
     nn.functional.gelu: lambda approximate="none": nn.GELU(approximate),
     nn.functional.softplus: nn.Softplus,
-    nn.functional.dropout: lambda p=0.5, training=True, inplace=False: nn.Dropout(p),
+    nn.functional.dropout: lambda p=0.5, training=True, inplace=False: None if training else nn.Dropout(p),
 }
 
 

@@ -47,7 +47,7 @@ class ArcCosine(ZonalKernel):
 
     @property
     def stamp(self) -> Hashable:
-        return ("arccosine", self.order)
+        return (type(self), self.order)
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return _shape(t, self.order)

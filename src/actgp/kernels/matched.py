@@ -51,7 +51,7 @@ class MatchedKernel(ZonalKernel):
     @property
     def stamp(self) -> Hashable | None:
         inner = self.activation.stamp
-        return None if inner is None else ("matched", inner, self.num_levels)
+        return None if inner is None else (type(self), inner, self.num_levels)
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return zonal_series(t, self._matched(), self.dimension)

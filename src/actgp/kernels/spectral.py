@@ -56,5 +56,5 @@ def given_energies(energies: Float64[Tensor, " K"], own: int, dimension: int, nu
             f"build it with input_dim={dimension - 1}"
         )
     if len(energies) == num_levels:
-        return energies
+        return energies.clone()  # nobody is to write into those of a kernel
     return torch.nn.functional.pad(energies, (0, max(0, num_levels - len(energies))))[:num_levels]

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp.likelihoods.expectation import conditional, conditional_log_prob
+from actgp.sampling import seeded
 
 NUM_SAMPLES = 16
 SEED = 0
@@ -37,8 +38,7 @@ def fisher_factors(likelihood: Likelihood, f: Float[Tensor, "N P"]) -> Float[Ten
         scores = [_score(likelihood, f, label.expand(N)) for label in labels]
         probabilities: Tensor = conditional(likelihood, f).probs  # type: ignore[attr-defined]  # [N, C]
         return torch.stack(scores) * probabilities.detach().T.sqrt().unsqueeze(-1)
-    with torch.random.fork_rng(devices=[]):  # torch's distributions draw from the global generator
-        torch.manual_seed(SEED)
+    with seeded(SEED, f.device):  # torch's distributions draw from the global generator
         draws = [conditional(likelihood, f).sample() for _ in range(NUM_SAMPLES)]
     return torch.stack([_score(likelihood, f, y) for y in draws]) / NUM_SAMPLES**0.5
 

@@ -41,7 +41,7 @@ def log_marginal(
         # ∫ Φ(f) N(f; μ, v) df = Φ(μ / √(1+v)), and 1 − Φ(x) = Φ(−x)
         return torch.special.log_ndtr((2 * y - 1) * mean / (1 + variance).sqrt()).sum(-1)
     if isinstance(likelihood, _OneDimensionalLikelihood):
-        x = torch.linspace(-QUADRATURE_RANGE, QUADRATURE_RANGE, QUADRATURE_POINTS).to(mean)
+        x = torch.linspace(-QUADRATURE_RANGE, QUADRATURE_RANGE, QUADRATURE_POINTS, dtype=torch.float64).to(mean)
         x = x.reshape(-1, *[1] * mean.ndim)  # [Q, 1, …]
         log_probs: Tensor = conditional(likelihood, mean + variance.sqrt() * x).log_prob(y)  # [Q, *batch, N, P]
         return (log_probs + (-0.5 * x**2).log_softmax(0)).logsumexp(0).sum(-1)

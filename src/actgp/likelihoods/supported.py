@@ -1,11 +1,11 @@
 """Which likelihoods fit a model of independent latent functions."""
 
-from gpytorch.likelihoods import GaussianLikelihood, Likelihood
+from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikelihood
 from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
 
 
-def supported(likelihood: Likelihood) -> Likelihood:
-    """Returns a likelihood of one latent function for each output, or of classes."""
+def supported(likelihood: Likelihood, num_outputs: int | None = None) -> Likelihood:
+    """Returns a likelihood of one latent function for each output, or of classes, with as many features as outputs."""
     if not isinstance(likelihood, Likelihood):
         raise TypeError(
             f"likelihood must be a gpytorch likelihood, got {type(likelihood).__name__}; "
@@ -25,6 +25,11 @@ def supported(likelihood: Likelihood) -> Likelihood:
         raise ValueError(
             f"Gaussian noise must be above zero, got {likelihood.noise.item():.3g}; give noise_constraint a lower "
             "bound of at least zero, e.g. gpytorch.constraints.Interval(1e-6, 0.1)"
+        )
+    if isinstance(likelihood, SoftmaxLikelihood) and num_outputs not in (None, likelihood.num_features):
+        raise ValueError(
+            f"num_outputs must be the softmax likelihood's number of features {likelihood.num_features}, got "
+            f"{num_outputs}; make them agree"
         )
     return likelihood
 

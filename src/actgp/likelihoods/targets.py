@@ -1,11 +1,19 @@
 """Targets as each likelihood wants them, checked."""
 
 import torch
-from gpytorch.likelihoods import BernoulliLikelihood, BetaLikelihood, Likelihood, SoftmaxLikelihood
+from gpytorch.likelihoods import (
+    BernoulliLikelihood,
+    BetaLikelihood,
+    Likelihood,
+    NegativeBinomialLikelihood,
+    SoftmaxLikelihood,
+)
 from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
 from torch import Tensor
 
 from actgp import checks
+
+COUNTS = (PoissonLikelihood, NegativeBinomialLikelihood)
 
 
 def targets(likelihood: Likelihood, y: Tensor, num_rows: int, num_outputs: int, dtype: torch.dtype) -> Tensor:
@@ -30,7 +38,7 @@ def targets(likelihood: Likelihood, y: Tensor, num_rows: int, num_outputs: int, 
         )
     if isinstance(likelihood, BernoulliLikelihood) and not ((values == 0) | (values == 1)).all():
         raise ValueError(f"y must hold the labels 0 and 1, got {_some(values)}; map the two classes to 0 and 1")
-    if isinstance(likelihood, PoissonLikelihood) and not ((values >= 0) & (values == values.round())).all():
+    if isinstance(likelihood, COUNTS) and not ((values >= 0) & (values == values.round())).all():
         raise ValueError(f"y must hold counts 0, 1, 2, …, got {_some(values)}; round them, or use another likelihood")
     if isinstance(likelihood, BetaLikelihood) and not ((values > 0) & (values < 1)).all():
         raise ValueError(

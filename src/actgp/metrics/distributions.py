@@ -49,7 +49,7 @@ def scores(predictive: Predictive, y: Float[Tensor, " N"], scale: float = 1.0) -
         inside = (transformed - 0.5).abs() <= level / 2
         metrics[f"coverage_{round(100 * level)}"] = inside.double().mean().item()
     metrics |= {"rmse_original": rmse * scale, "nlpd_original": nlpd + log(scale), "crps_original": crps * scale}
-    counts = torch.histc(transformed.double(), PIT_BINS, 0.0, 1.0)
+    counts = torch.histc(transformed.double().clamp(0.0, 1.0), PIT_BINS, 0.0, 1.0)  # round-off may exceed one
     return Scores(metrics, [int(count) for count in counts])
 
 

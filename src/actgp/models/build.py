@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 from gpytorch.constraints import GreaterThan
-from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikelihood
+from gpytorch.likelihoods import GaussianLikelihood, Likelihood
 
 from actgp import checks
 from actgp.activations import Activation
@@ -14,6 +14,7 @@ from actgp.activations import activation as activation_of
 from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, InducingPoints
 from actgp.kernels import ArcCosine, MatchedKernel
 from actgp.layers import GPLayer, PriorMean
+from actgp.likelihoods import supported
 from actgp.models.deep import DeepGP
 
 KernelName = Literal["arccosine", "matched"]
@@ -72,11 +73,7 @@ def deep_gp(
     H = D if hidden_dim is None else checks.integer(hidden_dim, "hidden_dim", minimum=1)
     checks.choice(kernel, "kernel", ("arccosine", "matched"))
     likelihood = GaussianLikelihood(noise_constraint=GreaterThan(1e-6)) if likelihood is None else likelihood
-    if isinstance(likelihood, SoftmaxLikelihood) and likelihood.num_features != P:
-        raise ValueError(
-            f"num_outputs must be the softmax likelihood's number of features {likelihood.num_features}, got {P}; "
-            "make them agree"
-        )
+    supported(likelihood, P)
     widths = [D, *[H] * (L - 1), P]
     chosen = activation_of("softplus" if activation is None else activation)
     hidden_mean: PriorMean = ("identity" if H == D else "zero") if prior_mean is None else prior_mean

@@ -59,7 +59,7 @@ class DeepGP(nn.Module):
                     f"{before.num_outputs}; rebuild one of them"
                 )
         self.layers = nn.ModuleList(layers)
-        self.likelihood = supported(likelihood)
+        self.likelihood = supported(likelihood, self.num_outputs)
         self.backbone = backbone
 
     @property

@@ -111,7 +111,7 @@ def hybrid(
         likelihood=likelihood,
         generator=generator,
     ).to(z)
-    return DeepGP(head.gp_layers, head.likelihood, nn.Sequential(backbone, scaling))
+    return DeepGP(head.gp_layers, head.likelihood, nn.Sequential(backbone.eval(), scaling))
 
 
 @torch.no_grad()
@@ -125,9 +125,13 @@ def _features(backbone: nn.Module, X: Tensor) -> Float[Tensor, "N D"]:
         raise ValueError(f"X must have shape [N, …] with at least two rows, got {list(X.shape)}; pass a batch")
     if floating := [p for p in backbone.parameters() if p.is_floating_point()]:
         checks.precision(X, floating)
-    backbone.eval()
-    rows = X[:: -(-len(X) // MOST_ROWS)]
-    parts = [backbone(part) for part in rows.split(ROWS)]
+    modes = [(module, module.training) for module in backbone.modules()]
+    try:
+        rows = X[:: -(-len(X) // MOST_ROWS)]
+        parts = [backbone.eval()(part) for part in rows.split(ROWS)]
+    finally:
+        for module, mode in modes:
+            module.training = mode
     shape = list(parts[0].shape) if isinstance(parts[0], Tensor) else type(parts[0]).__name__
     if not isinstance(parts[0], Tensor) or parts[0].ndim != 2:
         raise ValueError(

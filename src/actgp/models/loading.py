@@ -90,7 +90,9 @@ def _sgpr(source: Source, _: nn.Module | None) -> SGPR:
 def _gpr(source: Source, _: nn.Module | None) -> GPR:
     X, y = source.tensor("data.X", None, None), source.tensor("data.y", None, None)
     kernel = build_kernel(source.part("kernel", "kernel"))
-    return GPR(X, y, kernel, build_likelihood(source.part("likelihood", "likelihood")))
+    model = GPR(X, y, kernel, build_likelihood(source.part("likelihood", "likelihood")))
+    model.set_train_data(model.train_inputs[0].to(X), model.train_targets.to(y), strict=False)  # as they were
+    return model
 
 
 _BUILDERS: dict[str, Callable[[Source, nn.Module | None], Model]] = {

@@ -24,7 +24,7 @@ from torch.distributions import Bernoulli, Categorical, Distribution
 
 from actgp import checks
 from actgp.likelihoods import conditional, log_marginal, sample_latent, targets
-from actgp.sampling import normal_points
+from actgp.sampling import normal_points, seeded
 
 QUADRATURE_POINTS = 401
 QUADRATURE_RANGE = 7.0  # standard deviations
@@ -193,7 +193,7 @@ def _nodes(
     """Points f and log-weights that integrate over each component: a grid, or Sobol points for several latents."""
     if isinstance(likelihood, _OneDimensionalLikelihood):
         # The trapezoidal rule resolves likelihoods down to a thirtieth of the latent's sd; Gauss–Hermite does not.
-        x = torch.linspace(-QUADRATURE_RANGE, QUADRATURE_RANGE, QUADRATURE_POINTS).to(mean)
+        x = torch.linspace(-QUADRATURE_RANGE, QUADRATURE_RANGE, QUADRATURE_POINTS, dtype=torch.float64).to(mean)
         return mean + variance.sqrt() * x.reshape(-1, 1, 1, 1), (-0.5 * x**2).log_softmax(0)
     points = _sobol(mean)
     return mean + variance.sqrt() * points, mean.new_full((len(points),), -log(len(points)))
@@ -210,8 +210,7 @@ def _draws(
     likelihood: Likelihood, mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]
 ) -> Float[Tensor, "K N P"]:
     """Draws of y. torch's distributions draw from the global generator, which is put back."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+    with seeded(SEED, mean.device):
         f = sample_latent(mean, variance, -(-INTERVAL_SAMPLES // len(mean)), None)
         y: Tensor = conditional(likelihood, f).sample()
     return y.flatten(0, 1)
