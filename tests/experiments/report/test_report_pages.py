@@ -209,6 +209,7 @@ def test_a_small_finished_grid_without_extras(tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "a &lt;b&gt;|" in text
     assert "Not everything has run" not in text
+    assert "A dash" not in text
     assert "in the units of the data" not in text
     assert "1 model on 1 data set with 2 splits" in text
 
@@ -223,6 +224,8 @@ def test_without_a_common_data_set_there_is_one_table_of_ranks(tmp_path: Path) -
     lines = [grid.cell("small", model, 0) for model in ("SVGP", "network")] + [grid.cell("large", "linear", 0)]
     page, *_ = write_report(grid.write(tmp_path / "results.jsonl", lines), tmp_path / "index.html")
     text = page.read_text(encoding="utf-8")
+    assert "A dash: not run on that data set." in text
+    assert "Not everything has run" not in text
     assert "(linear: small). There is no data set that all models have." in text
     assert text.count("Average ranks") == 2  # the caption, and the name of its region
 

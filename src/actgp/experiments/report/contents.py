@@ -79,7 +79,7 @@ def compose(results: Results, pictures: Path, prefix: str, besides: Besides) -> 
             tables.medians(results, models, metrics.RMSE_ORIGINAL, "Median RMSE in the units of the data"),
         ]
     blocks.append(Heading("What has run"))
-    if not _finished(results):
+    if _is_under_way(results):
         blocks.append(tables.progress(results, models))
     blocks.append(Paragraph(_provenance(results)))
     return Document(f"Results: {results.experiment}", tuple(blocks))
@@ -110,13 +110,13 @@ def _introduction(results: Results, models: Sequence[str]) -> list[Block]:
         "targets standardised by the training part; tables show medians over splits, the best in bold, and beside the "
         "name of a data set its numbers of rows and inputs. A run that failed counts as infinitely bad."
     )
-    if _finished(results):
-        return [Paragraph(text)]
     missing = (
         "Not everything has run; the last table counts the splits. A median with an asterisk is of fewer splits than "
         "other models have: it is shown, with a hollow marker in the figure, but neither ranked nor best."
     )
-    return [Paragraph(text), Paragraph(missing)]
+    if _is_under_way(results):
+        return [Paragraph(text), Paragraph(missing)]
+    return [Paragraph(text if _is_full(results) else f"{text} A dash: not run on that data set.")]
 
 
 def _ablation(results: Results) -> list[Block]:
@@ -162,8 +162,14 @@ def _lacking(results: Results, model: str, grid: Grid) -> str:
     return ", ".join(data for data in grid.data_sets if not results.complete(data, model))
 
 
-def _finished(results: Results) -> bool:
+def _is_full(results: Results) -> bool:
     return all(results.complete(data, model) for data in results.data_sets for model in results.models)
+
+
+def _is_under_way(results: Results) -> bool:
+    """Whether some model has run on some splits of a data set only."""
+    cells = [(data, model) for data in results.data_sets for model in results.models]
+    return any(results.of(data, model) and not results.complete(data, model) for data, model in cells)
 
 
 def _provenance(results: Results) -> str:
