@@ -26,6 +26,7 @@ def at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["actgp.training.fit"], "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr("actgp.training.rows.FEWEST_TO_SPLIT", 10)
     monkeypatch.setattr(sys.modules["actgp.training.loop"], "JUDGE_EVERY", 3)
+    monkeypatch.setattr(sys.modules["actgp.training.stages"], "LAST_PART", 2)
 
 
 def data(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -82,6 +83,18 @@ def test_a_run_taken_up_again_ends_the_same(
     assert expected.network is not None
     X, _ = data(dtype)
     assert torch.equal(result.network.eval()(X), expected.network.eval()(X))
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_what_held_out_rows_have_chosen_is_not_lost(step: int, tmp_path: Path) -> None:
+    straight, resumed = model(), model()
+    expected = train(straight, None, None)
+    assert len(expected.final_objectives) == RECIPE.num_steps // 2
+    with pytest.raises(StoppedError):
+        train(model(), tmp_path / "run", ("final", step))
+    result = train(resumed, tmp_path / "run", None, seed=99)
+    assert torch.equal(numbers(resumed), numbers(straight))
+    assert result.final_objectives == expected.final_objectives
 
 
 def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from actgp.training.rows import StageData, data_of_stages
 from actgp.training.schedule import Schedule
 
 
-def divided(N: int, **options: float) -> tuple[StageData, StageData]:
+def divided(N: int, **options: float) -> tuple[StageData, ...]:
     model = actgp.deep_gp(1, num_layers=1, num_inducing=5)
     X = torch.arange(float(N)).unsqueeze(-1)
     recipe = Recipe(**options)  # type: ignore[arg-type]
@@ -27,16 +27,22 @@ def rows_of(stage: StageData) -> tuple[set[float], set[float]]:
 
 
 def test_judges_of_the_second_stage_had_no_part_in_the_first() -> None:
-    first, second = (rows_of(stage) for stage in divided(300))
+    first, second, last = (rows_of(stage) for stage in divided(300))
     assert len(first[1]) == len(second[1]) == 30
     assert second[1].isdisjoint(first[0] | first[1])
     assert second[0] == first[0] | first[1]
     assert len(second[0] | second[1]) == 300
+    assert last == (second[0] | second[1], set())  # who judged joins at last
+
+
+@pytest.mark.parametrize("options", [{"rejoin": False}, {"num_steps": 0}, {"validation": 0.0}])
+def test_who_does_not_judge_stage_2_or_is_not_to_join_does_not(options: dict[str, float]) -> None:
+    assert len(divided(300, **options)) == 2
 
 
 def test_one_stage_alone_gives_up_one_part_only() -> None:
     for options in ({"num_steps": 0}, {"network_steps": 0}):
-        for trained, judges in (rows_of(stage) for stage in divided(300, **options)):
+        for trained, judges in (rows_of(stage) for stage in divided(300, **options)[:2]):
             assert len(trained) == 270
             assert len(judges) == 30
 

@@ -14,7 +14,13 @@ import actgp
 from actgp import Recipe
 from actgp.training import settling
 from actgp.training.objectives import posterior_score
-from actgp.training.settling import settle
+from actgp.training.settling import apply_factors, choose_factors, settle_temperature
+
+
+def settle(deep: actgp.DeepGP, X: torch.Tensor, y: torch.Tensor) -> None:
+    factors = choose_factors(deep, X, y)
+    assert factors is not None
+    apply_factors(deep, factors)
 
 
 def model(noise: float) -> actgp.DeepGP:
@@ -36,7 +42,7 @@ def rows(number: int, sd: float) -> tuple[torch.Tensor, torch.Tensor]:
 def test_many_rows_find_the_noise(start: float) -> None:
     deep, (X, y) = model(start), rows(2_000, sd=0.2)
     before = posterior_score(deep, X, y)
-    settle(deep, X, y, temperature=True)
+    settle(deep, X, y)
     assert deep.likelihood.noise.item() == pytest.approx(y.square().mean().item(), rel=0.02)
     assert posterior_score(deep, X, y) >= before
 
@@ -45,7 +51,7 @@ def test_few_rows_say_little() -> None:
     changes = []
     for number in (2, 20, 2_000):
         deep = model(4.0)
-        settle(deep, *rows(number, sd=0.2), temperature=True)
+        settle(deep, *rows(number, sd=0.2))
         changes.append(log(4.0 / deep.likelihood.noise.item()))
     assert 0 < changes[0] < changes[1] < changes[2]
     assert changes[0] < 2.0
@@ -54,8 +60,26 @@ def test_few_rows_say_little() -> None:
 def test_noise_that_is_fixed_stays() -> None:
     deep, (X, y) = model(4.0), rows(50, sd=0.2)
     deep.likelihood.requires_grad_(False)
-    settle(deep, X, y, temperature=True)
-    assert deep.likelihood.noise.item() == pytest.approx(4.0)
+    assert choose_factors(deep, X, y) is None
+
+
+def test_choosing_leaves_the_model_as_it_is_also_when_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    deep, (X, y) = model(4.0), rows(50, sd=0.2)
+    before = {name: values.clone() for name, values in deep.state_dict().items()}
+    factors = choose_factors(deep, X, y)
+    assert factors is not None
+    assert factors.noise < 0.1
+    calls = iter(range(5))
+
+    def interrupted(*_: object) -> float:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return 0.0
+
+    monkeypatch.setattr(settling, "posterior_score", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        choose_factors(deep, X, y)
+    assert all(torch.equal(values, before[name]) for name, values in deep.state_dict().items())
 
 
 def unsure(q_scale: float, generator: torch.Generator) -> actgp.DeepGP:
@@ -76,7 +100,7 @@ def test_a_model_that_is_less_sure_than_it_may_be_learns_so_and_keeps_its_means(
     X = torch.randn(600, 3, dtype=torch.float64, generator=generator)
     y = deep.mean(X)[:, None].detach() + 0.1 * torch.randn(600, 1, dtype=torch.float64, generator=generator)
     before = [deep.mean(X), *(layer(X).variance for layer in deep.gp_layers), posterior_score(deep, X, y)]
-    settle(deep, X, y, temperature=False)
+    settle(deep, X, y)
     after = [deep.mean(X), *(layer(X).variance for layer in deep.gp_layers), posterior_score(deep, X, y)]
     torch.testing.assert_close(after[0], before[0])
     assert all((new < 0.8 * old).all() for new, old in zip(after[1:-1], before[1:-1], strict=True))
@@ -132,7 +156,7 @@ def test_a_temperature_divides_what_is_latent(generator: torch.Generator) -> Non
     X = torch.randn(400, 2, dtype=torch.float64, generator=generator)
     y = torch.randint(2, (400, 1), generator=generator).double()  # nothing to be known
     before, paths = posterior_score(deep, X, y), deep.paths(X, 3, generator=torch.Generator().manual_seed(0))
-    settle(deep, X, y, temperature=True)
+    settle_temperature(deep, X, y)
     after = deep.paths(X, 3, generator=torch.Generator().manual_seed(0))
     T = (paths.mean / after.mean).mean().detach()
     assert T > 5
@@ -146,14 +170,14 @@ def test_a_model_that_is_right_stays_nearly_as_it_is(generator: torch.Generator)
     X = torch.randn(3_000, 2, dtype=torch.float64, generator=generator)
     y = torch.multinomial(deep.predict(X, 200).probabilities, 1, generator=generator)[:, 0]
     variance = deep.gp_layers[-1].kernel.variance.item()
-    settle(deep, X, y, temperature=True)
+    settle_temperature(deep, X, y)
     assert 0.5 * variance < deep.gp_layers[-1].kernel.variance.item() <= variance
     variance = deep.gp_layers[-1].kernel.variance.item()
-    settle(deep, X, deep.predict(X, 50).probabilities.argmax(-1), temperature=True)  # surer than it is it never becomes
+    settle_temperature(deep, X, deep.predict(X, 50).probabilities.argmax(-1))  # surer than it is it never becomes
     assert deep.gp_layers[-1].kernel.variance.item() == variance
     deep.gp_layers[-1].kernel.raw_variance.requires_grad_(False)
     variance = deep.gp_layers[-1].kernel.variance.item()
-    settle(deep, X, (y + 1) % 3, temperature=True)
+    settle_temperature(deep, X, (y + 1) % 3)
     assert deep.gp_layers[-1].kernel.variance.item() == variance
 
 
@@ -172,14 +196,15 @@ def test_fit_ends_with_what_held_out_rows_say(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_temperature_is_chosen_only_by_rows_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted: list[bool] = []
+    asked: list[int] = []
     module = import_module("actgp.training.fit")
-    monkeypatch.setattr(module, "settle", lambda *_, temperature: wanted.append(temperature))
+    monkeypatch.setattr(module, "settle_temperature", lambda deep, X, y: asked.append(len(X)))
     X, y = rows(240, sd=0.2)
     recipe = Recipe(network_steps=0, num_steps=1)
-    for held_out in (None, (X[:40], y[:40, 0])):
-        actgp.fit(model(1.0), X, y[:, 0], recipe, held_out=held_out, progress=False)
-    assert wanted == [False, True]
+    actgp.fit(model(1.0), X, y[:, 0], recipe, progress=False)
+    assert asked == []
+    actgp.fit(model(1.0), X, y[:, 0], recipe, held_out=(X[:40], y[:40, 0]), progress=False)
+    assert asked == [20]
 
 
 @pytest.mark.parametrize("constraint", [Interval(1e-4, 1e-2), Interval(0.0, 5.0), Positive()])

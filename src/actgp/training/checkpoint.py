@@ -17,6 +17,7 @@ from actgp.training.data import Batch, Batches, fingerprint
 from actgp.training.loop import Stage
 from actgp.training.recipe import Recipe
 from actgp.training.rows import StageData
+from actgp.training.settling import Factors
 
 KIND = "checkpoint"
 
@@ -28,19 +29,20 @@ def saved_seeds(path: str | os.PathLike[str]) -> tuple[int, ...]:
 
 @dataclass
 class Run:
-    """The state of a run over both stages.
+    """The state of a run over all stages.
 
     Attributes:
         model: The model.
         recipe: How it is trained.
         data: The rows of each stage, to train on and to judge by.
         generator: Draws the paths through hidden layers.
-        stages: The two stages.
+        stages: One for each part of the data.
         current: Which of them is under way; their number when the run is complete.
         network: The network at the end of stage 1.
         seconds: How long the run took until the last checkpoint.
         seeds: Of all that is random in the run.
         judges_given: Whether the rows to judge by were given, and not taken from the others.
+        factors: What rows held out of stage 2 have chosen, to be applied at the end.
     """
 
     model: DeepGP
@@ -53,6 +55,7 @@ class Run:
     seconds: float = 0.0
     seeds: tuple[int, ...] = ()
     judges_given: bool = False
+    factors: Factors | None = None
 
     @property
     def batches(self) -> Batches:
@@ -62,7 +65,7 @@ class Run:
     @property
     def judges(self) -> Batch | None:
         """The rows that stage 2 is judged by."""
-        return self.data[-1].held_out
+        return self.data[1].held_out
 
     @property
     def kl_weight(self) -> float:
@@ -80,6 +83,7 @@ class Run:
             "seconds": self.seconds,
             "seeds": list(self.seeds),
             "has_network": self.network is not None,
+            "factors": None if self.factors is None else list(self.factors),
             "stages": [
                 {"skipped": stage.skipped, "stopped": stage.stopped, "best_step": stage.best_step}
                 for stage in self.stages
@@ -105,6 +109,7 @@ class Run:
             self.network = self.model.network().eval()
             self.network.load_state_dict(_under("network", tensors))
         self.current, self.seconds = document["current"], document["seconds"]
+        self.factors = None if document["factors"] is None else Factors(*document["factors"])
         for i, (stage, said) in enumerate(zip(self.stages, document["stages"], strict=True)):
             stage.skipped, stage.stopped, stage.best_step = said["skipped"], said["stopped"], said["best_step"]
             _restore_stage(stage, _under(f"stage{i}", tensors))

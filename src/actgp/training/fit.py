@@ -22,8 +22,8 @@ from actgp.training.placing import place_points
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Recipe
 from actgp.training.rows import checked, data_of_stages
-from actgp.training.settling import settle
-from actgp.training.stages import draw_means, network_stage, posterior_stage
+from actgp.training.settling import apply_factors, choose_factors, settle_temperature
+from actgp.training.stages import draw_means, final_stage, network_stage, posterior_stage
 from actgp.training.undo import undone_if_broken_off
 from actgp.training.warm_start import warm_start
 
@@ -48,9 +48,10 @@ def fit(
     """Trains a model in place.
 
     GPR and SGPR hold their data and have an exact objective: L-BFGS, for `recipe.num_steps` (200) or until it
-    converges. SVGP and DeepGP are trained on minibatches in two stages: as a network, and, after a warm start in closed
-    form, as a posterior. An interrupt leaves the model as it was after the last step. A backbone is trained in both
-    stages, unless none of its parameters requires a gradient: then the layers are fitted to what it makes of X.
+    converges. SVGP and DeepGP are trained on minibatches in stages: as a network; after a warm start in closed form, as
+    a posterior; and, if rows were held out to judge these by, as a posterior of all rows. An interrupt leaves the model
+    as it was after the last step. A backbone is trained in all stages, unless none of its parameters requires a
+    gradient: then the layers are fitted to what it makes of X.
 
     Args:
         model: The model, changed in place.
@@ -104,10 +105,12 @@ def fit(
     data = data_of_stages(model, X, y, recipe, device, orders, held_out)
     model.to(device)
     paths = torch.Generator(device).manual_seed(seeds[2])
-    (_, judges), (batches, others) = data
+    (_, judges), (batches, others), *last = data
+    weight = recipe.weight(judged=others is not None)
     stages = (
         network_stage(model, recipe, judges),
-        posterior_stage(model, recipe, batches.num_data, paths, recipe.weight(judged=others is not None), others),
+        posterior_stage(model, recipe, batches.num_data, paths, weight, others),
+        *(final_stage(model, recipe, whole.num_data, paths, weight) for whole, _ in last),
     )
     run = Run(model, recipe, data, paths, stages, seeds=seeds, judges_given=held_out is not None)
     return _fit_in_stages(run, weights, checkpoint, callback, progress)
@@ -192,26 +195,40 @@ def _fit_in_stages(
                 stage.run(run.batches, report, callback, save_sometimes)
             if stage.name == "network" and recipe.network_steps > 0:
                 run.network = model.network().eval()
-            if stage.name == "posterior" and recipe.num_steps > 0 and recipe.settle and run.judges is not None:
-                model.eval()
+            if stage.name == "posterior" and recipe.num_steps > 0 and recipe.settle:
+                _settle(run)
+            if stage is run.stages[-1] and run.factors is not None:
                 with undone_if_broken_off(model):
-                    settle(model, *run.judges, temperature=run.judges_given)
+                    apply_factors(model, run.factors)
             run.current += 1
             save()
     finally:
         model.eval()
-    network, posterior = run.stages
+    network, posterior, *final = run.stages
     stopped = (posterior if recipe.num_steps > 0 else network).stopped
     assert stopped is not None
     return FitResult(
         tuple(posterior.objectives),
         stopped,
-        network.skipped + posterior.skipped,
+        sum(stage.skipped for stage in run.stages),
         run.seconds,
         run.network,
         tuple(network.objectives),
+        tuple(objective for stage in final for objective in stage.objectives),
         run.kl_weight,
     )
+
+
+def _settle(run: Run) -> None:
+    """What rows held out of stage 2 have to say: factors, to be applied at the end, or a temperature."""
+    if run.judges is None:
+        return
+    run.model.eval()
+    run.factors = choose_factors(run.model, *run.judges)
+    if run.judges_given:
+        with undone_if_broken_off(run.model):
+            settle_temperature(run.model, *run.judges)
+    train_mode(run.model)
 
 
 def _prepare(run: Run, weights: torch.Generator) -> None:

@@ -24,7 +24,7 @@ class Step(NamedTuple):
     """What a callback is told after each step.
 
     Attributes:
-        stage: "network" or "posterior".
+        stage: "network", "posterior" or "final".
         step: How many steps of the stage are done.
         objective: Of the step's minibatch, in nats for each row of the data.
         rate: The factor that learning rates are multiplied by.
@@ -46,7 +46,7 @@ class Stage:
     """A stage, and how far it has come.
 
     Attributes:
-        name: "network" or "posterior".
+        name: "network", "posterior" or "final".
         model: What is trained.
         evaluate: The loss and the objective of a minibatch.
         optimisers: Step together; each group of parameters keeps its first rate as `initial_lr`.

@@ -15,7 +15,7 @@ Stopped = Literal["converged", "steps", "stalled", "callback"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """The two stages of training. The defaults serve all data sets alike.
+    """The stages of training. The defaults serve all data sets alike.
 
     Attributes:
         network_steps: Steps of stage 1, in which the composed means are trained as a network; 0 leaves it out.
@@ -27,6 +27,8 @@ class Recipe:
         validation: The part of the rows that is held out of each stage, if data are tensors of at least 200 rows:
             stages end with the parameters that predicted them best. At most 1,000 rows for each. 0 holds out none.
         settle: Whether rows that were held out of stage 2 choose, at its end, how wide predictions are.
+        rejoin: Whether rows that were held out, and not given for that, are trained on at last: stage 3, an eighth of
+            the steps of stage 2, at lower rates.
         num_samples: S, the paths sampled through the hidden layers in each step.
         network_rate: Adam's learning rate in stage 1.
         learning_rate: Adam's in stage 2, for everything but q(u).
@@ -44,6 +46,7 @@ class Recipe:
     kl_weight: float | None = None
     validation: float = 0.1
     settle: bool = True
+    rejoin: bool = True
     num_samples: int = 4
     network_rate: float = 0.01
     learning_rate: float = 0.01
@@ -63,7 +66,7 @@ class Recipe:
         self._keep("validation", checks.real(self.validation, "validation", example=0.1))
         if not 0.0 <= self.validation < 0.5:  # each stage has its own part
             raise ValueError(f"validation must be at least 0 and less than 0.5, got {self.validation}; pass e.g. 0.1")
-        for name in ("settle", "compile"):
+        for name in ("settle", "rejoin", "compile"):
             if not isinstance(value := getattr(self, name), bool):
                 raise TypeError(f"{name} must be True or False, got {value!r}; pass one of them")
         if self.natural_rate > 1:
@@ -100,6 +103,7 @@ class FitResult:
         seconds: How long it took, over all the runs that it took.
         network: The network at the end of stage 1, a plain module; None where there was no stage 1.
         kl_weight: What the KL was weighted by in stage 2.
+        final_objectives: The objective at each step of stage 3, on all rows.
         network_objectives: The log-likelihood of the network at each step of stage 1, for each row of the data.
     """
 
@@ -109,4 +113,5 @@ class FitResult:
     seconds: float
     network: nn.Module | None = None
     network_objectives: tuple[float, ...] = ()
+    final_objectives: tuple[float, ...] = ()
     kl_weight: float = 1.0

@@ -5,9 +5,10 @@ is for the worse. So stage 2 is judged by others, which had no part in stage 1, 
 
     stage 1   train 80 %   judge 10 %   —
     stage 2   train 80 % + 10 %         judge 10 %
+    stage 3   train 80 % + 10 % + 10 %
 
-Where one of the stages is left out, only 10 % are held out. Rows that are given to judge by are divided between the
-stages in halves, and all others are trained on.
+Where stage 1 or 2 is left out, only 10 % are held out, and stage 3 follows upon stage 2 only. Rows that are given to
+judge by are divided between the stages in halves, and all others are trained on.
 """
 
 from typing import Any, NamedTuple
@@ -41,8 +42,8 @@ def data_of_stages(
     device: torch.device,
     generator: torch.Generator,
     given: Batch | None = None,
-) -> tuple[StageData, StageData]:
-    """Checks the data, and divides them between the two stages.
+) -> tuple[StageData, ...]:
+    """Checks the data, and divides them between the first two stages; a third has all, where some were held out.
 
     Args:
         model: What is trained.
@@ -73,7 +74,11 @@ def data_of_stages(
         own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
         return StageData(TensorBatches(X[rows], y[rows], recipe.batch_size, own), (X[judges], y[judges]))
 
-    return part(order[:split], order[split : split + held_out]), part(order[:last], order[last:])
+    parts = part(order[:split], order[split : split + held_out]), part(order[:last], order[last:])
+    if not recipe.rejoin or recipe.num_steps == 0:
+        return parts
+    own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
+    return *parts, StageData(TensorBatches(X, y, recipe.batch_size, own), None)
 
 
 def _halves(model: DeepGP, given: Batch | None, device: torch.device) -> tuple[Batch | None, Batch | None]:

@@ -18,7 +18,7 @@ logarithms of the factors, or of T, are normal about zero.
 
 from collections.abc import Callable
 from math import exp, inf, isfinite, log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,23 +38,29 @@ HOTTEST = 5.0  # the largest logarithm of a temperature
 PATHS = 50  # sampled to choose a temperature
 
 
+class Factors(NamedTuple):
+    """Of the noise variance, of S Sᵀ, and of the variance that inducing variables leave unexplained."""
+
+    noise: float
+    scales: float
+    unexplained: float
+
+
 @torch.no_grad()
-def settle(model: DeepGP, X: Tensor, y: Tensor, *, temperature: bool) -> None:
-    """Chooses the three factors for Gaussian noise, or a temperature for classes, by rows not trained on.
+def choose_factors(model: DeepGP, X: Tensor, y: Tensor) -> Factors | None:
+    """The factors by which rows that a model was not trained on are predicted best; the model stays as it is.
 
     Args:
-        model: The model, changed in place. Nothing is done for other likelihoods, or where the noise is fixed.
-        X: Inputs of the held-out rows; for the factors the first 1,000 are used.
+        model: The model.
+        X: Inputs of the held-out rows, of which the first 1,000 are used.
         y: Their targets.
-        temperature: Whether classes get a temperature.
+
+    Returns:
+        The factors; None where noise is not Gaussian, or fixed.
     """
-    if has_free_noise(model):
-        _settle_variances(model, X[:MOST_ROWS], y[:MOST_ROWS])
-    elif temperature and isinstance(model.likelihood, BernoulliLikelihood | SoftmaxLikelihood):
-        _settle_temperature(model, X, y)
-
-
-def _settle_variances(model: DeepGP, X: Tensor, y: Tensor) -> None:
+    if not has_free_noise(model):
+        return None
+    X, y = X[:MOST_ROWS], y[:MOST_ROWS]
     multiply = _dials(model)
     spreads = (NOISE_SPREAD, LAYER_SPREAD, LAYER_SPREAD)
 
@@ -66,9 +72,20 @@ def _settle_variances(model: DeepGP, X: Tensor, y: Tensor) -> None:
 
     start = np.vstack([np.zeros(3), -np.eye(3)])
     options: Any = {"initial_simplex": start, "maxfev": MOST_PASSES, "xatol": 0.02, "fatol": 0.1}
-    multiply(*np.exp(minimize(loss, start[0], method="Nelder-Mead", options=options).x))
+    before = {name: values.clone() for name, values in model.state_dict().items()}
+    try:
+        found = minimize(loss, start[0], method="Nelder-Mead", options=options).x
+    finally:
+        model.load_state_dict(before)
+    return Factors(*np.exp(found).tolist())
 
 
+def apply_factors(model: DeepGP, factors: Factors) -> None:
+    """Multiplies the three variances of a model; the mean of each layer stays."""
+    _dials(model)(*factors)
+
+
+@torch.no_grad()
 def _dials(model: DeepGP) -> Callable[[float, float, float], None]:
     """A function that sets noise, S Sᵀ and unexplained variance to given multiples of what they are now."""
     noise = model.likelihood.noise.item()
@@ -78,6 +95,7 @@ def _dials(model: DeepGP) -> Callable[[float, float, float], None]:
         if layer.q.raw_scale_tril.requires_grad
     ]
 
+    @torch.no_grad()
     def multiply(of_noise: float, of_scales: float, of_unexplained: float) -> None:
         set_noise(model, noise * of_noise)
         for layer, variance, m, S in layers:
@@ -89,7 +107,11 @@ def _dials(model: DeepGP) -> Callable[[float, float, float], None]:
     return multiply
 
 
-def _settle_temperature(model: DeepGP, X: Tensor, y: Tensor) -> None:
+@torch.no_grad()
+def settle_temperature(model: DeepGP, X: Tensor, y: Tensor) -> None:
+    """Chooses a temperature for classes by rows that a model was not trained on; nothing is done for others."""
+    if not isinstance(model.likelihood, BernoulliLikelihood | SoftmaxLikelihood):
+        return
     last = model.gp_layers[-1]
     variance = free_variance(last)
     if variance is None or last.prior_mean != "zero":

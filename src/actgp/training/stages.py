@@ -1,11 +1,13 @@
-"""The two stages: a network, then the posterior around it.
+"""The stages: a network, then the posterior around it, and at last that of all rows.
 
 Stage 1 trains the composed means as a network, in whitened coordinates: the parameters are m, not V = L⁻ᵀ m, so that
 Adam sees well-scaled directions, and ‖m‖² is the norm that the KL will charge. Stage 2, after `warm_start`, trains
-everything, q(u) by natural gradients.
+everything, q(u) by natural gradients. Stage 3 is a short second one, at lower rates, on the rows that stage 2 was
+trained on and those that it was judged by.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -29,6 +31,8 @@ from actgp.training.schedule import Schedule
 
 DECAY = 1.0  # of stage 2: its steps are noisy, and rates go down from the first on
 MEMORY = 100  # steps that the average of its parameters goes back
+LAST_PART = 8  # stage 3 has an eighth of the steps of stage 2
+LAST_RATE, LAST_NATURAL_RATE = 0.2, 0.5  # its rates, as parts of those of stage 2
 SKIP_SPREAD = 0.3  # of what a layer adds to its skip connection at first, relative to its inputs
 
 
@@ -81,6 +85,18 @@ def posterior_stage(
     monitor = None if held_out is None else lambda: posterior_score(model, *held_out)
     schedule = Schedule(recipe.num_steps, recipe.patience, DECAY)
     return Stage("posterior", model, evaluate, optimisers, schedule, monitor, MEMORY, hope=None)
+
+
+def final_stage(model: DeepGP, recipe: Recipe, num_data: int, generator: torch.Generator, kl_weight: float) -> Stage:
+    """As stage 2, on all rows: nobody judges. Too short to be compiled for."""
+    gently = replace(
+        recipe,
+        num_steps=recipe.num_steps // LAST_PART,
+        learning_rate=LAST_RATE * recipe.learning_rate,
+        natural_rate=LAST_NATURAL_RATE * recipe.natural_rate,
+        compile=False,
+    )
+    return replace(posterior_stage(model, gently, num_data, generator, kl_weight, None), name="final")
 
 
 @torch.no_grad()
