@@ -64,7 +64,7 @@ def hybrid(
 ) -> DeepGP:
     """A deep GP behind a backbone, such as the convolutions of a trained network.
 
-    `fit` trains the backbone in both stages. If it was frozen before this call, by `backbone.requires_grad_(False)`, it
+    `fit` trains the backbone in all stages. If it was frozen before this call, by `backbone.requires_grad_(False)`, it
     stays as it is, and each image goes through it only once.
 
     Args:

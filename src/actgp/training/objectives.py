@@ -1,4 +1,4 @@
-"""What the two stages maximise, in nats for each row of the data.
+"""What the stages maximise, in nats for each row of the data.
 
 network:     log p(y_i | f(x_i)) at the composed means f
 elbo:        E[log p(y_i | h_iL)] − w KL / N

@@ -54,6 +54,7 @@ ABLATIONS: dict[str, Build] = {
     "one path a step": _ours(recipe={"num_samples": 1}),
     "no network first": _ours(recipe={"network_steps": 0}),
     "widths as trained": _ours(recipe={"settle": False}),
+    "held-out rows stay out": _ours(recipe={"rejoin": False}),
     "no rows held out": _ours(recipe={"validation": 0.0}),
 }
 ABLATED = ("energy", "concrete", "wine_red", "kin8nm")  # the data sets of that table
