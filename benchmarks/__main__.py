@@ -36,6 +36,8 @@ PAUSE = 0.02  # seconds, in which threads of whoever ran before stop spinning
 
 def measure(heat: Heat) -> list[dict[str, Any]]:
     """Seconds of each contestant in each round, after rounds that do not count."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(heat.threads)
     running = {name: make(heat.problem) for name, make in heat.contestants.items()}
     seconds: dict[str, list[float]] = {name: [] for name in running}
     order, shuffled = list(running.items()), random.Random(0)
@@ -49,7 +51,8 @@ def measure(heat: Heat) -> list[dict[str, Any]]:
                 seconds[name].append(time.perf_counter() - start)
     del running
     gc.collect()
-    common = {"what": heat.what, "axis": heat.axis, "problem": asdict(heat.problem)}
+    torch.set_num_threads(threads)
+    common = {"what": heat.what, "axis": heat.axis, "threads": heat.threads, "problem": asdict(heat.problem)}
     return [common | {"contestant": name, "seconds": values} for name, values in seconds.items()]
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+import torch
+
 from benchmarks import floor, gpflux_dgp, gpytorch_dgp, laplace_net, network, ours
 from benchmarks.problem import Problem
 
@@ -32,10 +34,11 @@ class Heat(NamedTuple):
     problem: Problem
     contestants: dict[str, Callable[[Problem], Contestant]]
     rounds: int
+    threads: int
 
 
 def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
-    """All of them, the side-by-side comparisons first."""
+    """All of them, the side-by-side comparisons first: with all threads, and those of one process with one."""
     step: dict[str, Callable[[Problem], Contestant]] = {
         "actgp": ours.step,
         "actgp, compiled": ours.compiled_step,
@@ -53,24 +56,27 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
         "GPyTorch": gpytorch_dgp.predict,
         "laplace-torch": laplace_net.predict,
     }
+    threads, rounds, few = torch.get_num_threads(), 5 if quick else 50, 2 if quick else 5
+    alone = [Heat("step", None, BASE, dict(step), rounds, 1), Heat("predict", None, BASE, dict(predict), few, 1)]
     if gpflux_python is not None:
         for bits in (32, 64):
             step[f"GPflux, float{bits}"] = lambda p, b=bits: gpflux_dgp.command(p, "step", gpflux_python, b)
             predict[f"GPflux, float{bits}"] = lambda p, b=bits: gpflux_dgp.command(p, "predict", gpflux_python, b)
     pass_over_data = {"actgp, warm start": ours.warm_start, "laplace-torch, fit": laplace_net.fit}
-    rounds = 5 if quick else 50
     found = [
-        Heat("step", None, BASE, step, rounds),
-        Heat("predict", None, BASE, predict, 2 if quick else 5),
-        Heat("pass", None, BASE, pass_over_data, 2 if quick else 5),
+        Heat("step", None, BASE, step, rounds, threads),
+        Heat("predict", None, BASE, predict, few, threads),
+        Heat("pass", None, BASE, pass_over_data, few, threads),
     ]
+    if threads > 1:
+        found += alone
     light = {name: step[name] for name in ("actgp", "actgp, stage 1", "network", "floor")}
     for axis, values in AXES.items():
         with_peer = light | {"GPyTorch": step["GPyTorch"]} if axis in ("input_dim", "num_inducing") else light
         found += _along("step", axis, values[:2] if quick else values, with_peer, max(3, rounds // 3))
     own = {name: predict[name] for name in ("actgp", "floor")}
     for axis, values in PREDICTION_AXES.items():
-        found += _along("predict", axis, values[:2] if quick else values, own, 2 if quick else 5)
+        found += _along("predict", axis, values[:2] if quick else values, own, few)
     values = DATA_AXIS[:2] if quick else DATA_AXIS
     return found + _along("pass", "num_data", values, {"actgp, warm start": ours.warm_start}, 2 if quick else 3)
 
@@ -78,4 +84,5 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
 def _along(
     what: str, axis: str, values: tuple[int, ...], contestants: dict[str, Callable[[Problem], Contestant]], rounds: int
 ) -> list[Heat]:
-    return [Heat(what, axis, replace(BASE, **{axis: value}), contestants, rounds) for value in values]
+    threads = torch.get_num_threads()
+    return [Heat(what, axis, replace(BASE, **{axis: value}), contestants, rounds, threads) for value in values]

@@ -61,10 +61,12 @@ def _about(records: list[Record]) -> str:
 
 def _side_by_side(records: list[Record]) -> str:
     lines = []
-    for what, name in NAMES.items():
-        chosen = [r for r in records if r["what"] == what and r["axis"] is None]
-        if not chosen:
-            continue
+    by_heat: dict[tuple[str, int], list[Record]] = {}
+    for r in records:
+        if r["what"] in NAMES and r["axis"] is None:
+            by_heat.setdefault((r["what"], r["threads"]), []).append(r)
+    for (what, threads), chosen in by_heat.items():
+        name = f"{NAMES[what]}, {threads} thread{'s' if threads > 1 else ''}"
         unit, factor = UNITS[what]
         medians = {r["contestant"]: median(r["seconds"]) for r in chosen}
         against = [peer for peer in ("network", "floor", "GPyTorch") if peer in medians]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks import floor, gpytorch_dgp, laplace_net, network, ours
 from benchmarks.grid import heats
@@ -40,13 +41,14 @@ def test_every_axis_is_measured_and_peers_take_part_side_by_side() -> None:
     found = heats(None, quick=True)
     side_by_side = [heat for heat in found if heat.axis is None]
     assert {name for heat in side_by_side for name in heat.contestants} >= {"actgp", "network", "floor", "GPyTorch"}
+    assert {heat.threads for heat in side_by_side} == {1, torch.get_num_threads()}
     assert {heat.axis for heat in found} >= {"input_dim", "num_inducing", "num_outputs", "batch", "num_samples", "rows"}
 
 
 def test_the_report_gives_ratios_and_exponents(tmp_path: Path) -> None:
     def line(axis: str | None, value: int, contestant: str, seconds: float) -> dict[str, object]:
         problem = {"num_inducing": value}
-        common = {"what": "step", "axis": axis, "problem": problem}
+        common = {"what": "step", "axis": axis, "threads": 2, "problem": problem}
         return common | {"contestant": contestant, "seconds": [seconds, seconds, seconds]}
 
     versions = dict.fromkeys(("python", "torch", "gpytorch", "laplace"), "1.0")
@@ -62,6 +64,7 @@ def test_the_report_gives_ratios_and_exponents(tmp_path: Path) -> None:
     assert text.startswith("before ")
     assert text.endswith(" after")
     assert "old" not in text
+    assert "| a step, 2 threads | ms |" in text
     assert "| actgp | 10 | 10 – 10 | 5 |" in text
     assert "power 3.00 | 3.00" in text
     assert (tmp_path / "page.png").stat().st_size > 1_000
