@@ -1,51 +1,105 @@
 """Marginals and scales with gradients derived by hand, against what torch's own operations give."""
 
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
 import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
+from actgp.layers import whitened
 from actgp.layers.conditional import conditional_marginals
-from actgp.layers.whitened import ScalesAndKL
+from actgp.layers.whitened import Panel, ScalesAndKL, panels_of
+
+SHAPES = {  # rows and columns of panels
+    "whole": [(3, 3)],
+    "blocks": [(1, 1), (2, 2)],
+    "panels": [(3, 1), (2, 1), (1, 1)],
+    "panels of unequal widths": [(3, 2), (1, 1)],
+    "panels of blocks": [(1, 1), (2, 1), (1, 1)],
+}
 
 
-def parts(num_outputs: int, blocks: tuple[int, ...], N: int = 4, M: int = 3) -> tuple[torch.Tensor, ...]:
+def assembled(panels: Sequence[torch.Tensor], p: int) -> torch.Tensor:
+    """S of an output, from its panels."""
+    starts = list(accumulate((S.shape[2] for S in panels), initial=0))
+    whole = torch.zeros(starts[-1], starts[-1], dtype=torch.float64)
+    for start, S in zip(starts, panels, strict=False):
+        whole[start : start + len(S), start : start + S.shape[2]] = S[:, p]
+    return whole
+
+
+def parts(num_outputs: int, shape: str, N: int = 4, M: int = 3) -> tuple[torch.Tensor, ...]:
     g = torch.Generator().manual_seed(num_outputs)
     A = torch.randn(N, M, dtype=torch.float64, generator=g)
     prior = A.square().sum(-1) + torch.tensor([0.5, 0.2, -0.3, 1.0], dtype=torch.float64)  # one is all explained
     mean = torch.randn(M, num_outputs, dtype=torch.float64, generator=g)
-    scales = [torch.randn(size, num_outputs, size, dtype=torch.float64, generator=g) for size in blocks]
+    scales = [torch.randn(rows, num_outputs, w, dtype=torch.float64, generator=g) for rows, w in SHAPES[shape]]
     return tuple(x.requires_grad_() for x in (A, prior, mean, *scales))
 
 
-@pytest.mark.parametrize("blocks", [(3,), (1, 2)])
+@pytest.mark.parametrize("shape", list(SHAPES))
 @pytest.mark.parametrize("num_outputs", [1, 2])
 @pytest.mark.parametrize("gradients", [True, False])
-def test_marginals_are_those_of_the_formula(num_outputs: int, blocks: tuple[int, ...], gradients: bool) -> None:
-    A, prior, m, *scales = parts(num_outputs, blocks)
+def test_marginals_are_those_of_the_formula(num_outputs: int, shape: str, gradients: bool) -> None:
+    A, prior, m, *scales = parts(num_outputs, shape)
     with torch.set_grad_enabled(gradients):
         mean, variance = conditional_marginals(A, prior, m, *scales)
     for p in range(num_outputs):
-        S = torch.block_diag(*(block[:, p] for block in scales))
+        S = assembled(scales, p)
         expected = (prior - A.square().sum(-1)).clamp_min(0) + (A @ S @ S.T @ A.T).diagonal()
         torch.testing.assert_close(variance[:, p], expected)
         torch.testing.assert_close(mean[:, p], A @ m[:, p])
 
 
-@pytest.mark.parametrize("blocks", [(3,), (1, 2)])
+@pytest.mark.parametrize("shape", list(SHAPES))
 @pytest.mark.parametrize("num_outputs", [1, 2])
-def test_their_gradients_of_first_and_second_order(num_outputs: int, blocks: tuple[int, ...]) -> None:
-    assert gradcheck(conditional_marginals, parts(num_outputs, blocks))
-    assert gradgradcheck(conditional_marginals, parts(num_outputs, blocks))
+def test_their_gradients_of_first_and_second_order(num_outputs: int, shape: str) -> None:
+    assert gradcheck(conditional_marginals, parts(num_outputs, shape))
+    assert gradgradcheck(conditional_marginals, parts(num_outputs, shape))
+
+
+@pytest.fixture
+def narrow_panels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(whitened, "PANEL", 2)
+    monkeypatch.setattr(whitened, "WORTHWHILE", 0)
+    panels_of.cache_clear()
+    yield
+    panels_of.cache_clear()
+
+
+def check_scales(blocks: tuple[int, ...], num_panels: int) -> None:
+    raw = torch.randn(2, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    mean = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    *scales, _ = ScalesAndKL.apply(mean, raw, blocks)
+    assert len(scales) == num_panels
+    inside = torch.block_diag(*(torch.ones(size, size, dtype=torch.float64) for size in blocks))
+    expected = (raw * inside).tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
+    for p in range(2):
+        torch.testing.assert_close(assembled(scales, p), expected[p])
+    assert gradcheck(lambda m, r: ScalesAndKL.apply(m, r, blocks), (mean, raw))
+    assert gradgradcheck(lambda m, r: ScalesAndKL.apply(m, r, blocks), (mean, raw))
 
 
 @pytest.mark.parametrize("blocks", [(3,), (1, 2)])
 def test_scales_are_lower_triangles_with_a_positive_diagonal(blocks: tuple[int, ...]) -> None:
-    raw = torch.randn(2, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    mean = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
-    *scales, _ = ScalesAndKL.apply(mean, raw, blocks)
-    inside = torch.block_diag(*(torch.ones(size, size, dtype=torch.float64) for size in blocks))
-    expected = (raw * inside).tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
-    for p in range(2):
-        torch.testing.assert_close(torch.block_diag(*(S[:, p] for S in scales)), expected[p])
-    assert gradcheck(lambda m, r: ScalesAndKL.apply(m, r, blocks), (mean, raw))
-    assert gradgradcheck(lambda m, r: ScalesAndKL.apply(m, r, blocks), (mean, raw))
+    check_scales(blocks, len(blocks))
+
+
+@pytest.mark.parametrize("blocks", [(3,), (1, 2)])
+@pytest.mark.usefixtures("narrow_panels")
+def test_so_are_panels_of_them(blocks: tuple[int, ...]) -> None:
+    check_scales(blocks, 2)
+
+
+def test_panels_are_the_triangle_of_each_block() -> None:
+    assert panels_of((128,), 8) == (Panel(0, 64, 128), Panel(64, 64, 128))
+    assert panels_of((64, 64), 8) == (Panel(0, 64, 64), Panel(64, 64, 128))
+    assert panels_of((128,), 1) == (Panel(0, 128, 128),)
+    for blocks in ((150,), (70, 133, 5)):
+        covered = torch.zeros(1, sum(blocks), sum(blocks))
+        for panel in panels_of(blocks, 20):
+            panel.of(covered).add_(1)
+        triangles = torch.block_diag(*(torch.ones(size, size).tril() for size in blocks))
+        assert (covered[0] <= 1).all()
+        assert (covered[0] >= triangles).all()

@@ -8,11 +8,13 @@ With C_p = A S_p, one product for all p, and a bar for the gradient of a result 
 
 for the gradients μ̄ of the mean and v̄_p of var_p. Where round-off makes k − Σ A² negative, it is set to zero, and k̄ too.
 
-If q is independent between blocks of variables, S_p is block-diagonal. Then only its blocks are passed, and each has a
-product of its own with its columns of A.
+S_p is a lower triangle, or, if q is independent between blocks of variables, one for each block. It comes in panels:
+some of its columns, without the rows that are zero in all of them. Each panel has a product of its own with those
+columns of A that belong to its rows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
@@ -31,7 +33,7 @@ class Marginals(NamedTuple):
 
 
 def conditional_marginals(
-    A: Float[Tensor, "N M"], prior: Float[Tensor, " N"], mean: Float[Tensor, "M P"], *scales: Float[Tensor, "B P B"]
+    A: Float[Tensor, "N M"], prior: Float[Tensor, " N"], mean: Float[Tensor, "M P"], *scales: Float[Tensor, "R P w"]
 ) -> Marginals:
     """The marginals of f given q(v).
 
@@ -39,29 +41,29 @@ def conditional_marginals(
         A: Whitened covariances.
         prior: k(x, x).
         mean: m.
-        scales: S of each block of variables, in the order of the columns of A. Rows come first, S_p[i, j] at [i, p, j],
-            so that A S_p of all outputs p is one matrix product.
+        scales: Panels of S, from its first column to its last; the rows of each begin on the diagonal. Rows come
+            first, S_p[i, j] at [i, p, j], so that A S_p of all outputs p is one matrix product.
     """
     if tracing() is not None:
         return Marginals(*_plainly(A, prior, mean, *scales))
     if torch.is_grad_enabled():
         return Marginals(*Conditional.apply(A, prior, mean, *scales))
-    variance, rows = unexplained(A, prior).unsqueeze(-1), rows_in_cache()
-    for columns, S in zip(_columns(A, scales), scales, strict=True):
-        lengths = A.new_empty(len(A), S.shape[1])
-        for part, length in zip(columns.split(rows), lengths.split(rows), strict=True):
-            torch.linalg.vector_norm(_product(part, S), dim=-1, out=length)
-        variance = lengths.square_().add_(variance)
+    variance, rows = unexplained(A, prior).unsqueeze(-1).repeat(1, mean.shape[1]), rows_in_cache()
+    for part, result in zip(A.split(rows), variance.split(rows), strict=True):
+        for columns, S in zip(_columns(part, scales), scales, strict=True):
+            result.add_(torch.linalg.vector_norm(_product(columns, S), dim=-1).square_())
     return Marginals(A @ mean, variance)
 
 
-def _columns(A: Float[Tensor, "N M"], scales: Iterable[Tensor]) -> tuple[Float[Tensor, "N B"], ...]:
-    return A.split([len(S) for S in scales], dim=1)
+def _columns(A: Float[Tensor, "N M"], scales: Sequence[Tensor]) -> list[Float[Tensor, "N R"]]:
+    """Those that belong to the rows of each panel."""
+    starts = accumulate((S.shape[2] for S in scales[:-1]), initial=0)
+    return [A[:, start : start + len(S)] for start, S in zip(starts, scales, strict=True)]
 
 
-def _product(A: Float[Tensor, "N B"], S: Float[Tensor, "B P B"]) -> Float[Tensor, "N P B"]:
-    B, P, _ = S.shape
-    return (A @ S.view(B, P * B)).view(-1, P, B)
+def _product(A: Float[Tensor, "N R"], S: Float[Tensor, "R P w"]) -> Float[Tensor, "N P w"]:
+    R, P, width = S.shape
+    return (A @ S.view(R, P * width)).view(-1, P, width)
 
 
 def unexplained(A: Float[Tensor, "N M"], prior: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
@@ -70,7 +72,7 @@ def unexplained(A: Float[Tensor, "N M"], prior: Float[Tensor, " N"]) -> Float[Te
 
 
 class Conditional(torch.autograd.Function):
-    """(A, k, m, S of each block) ↦ mean, var."""
+    """(A, k, m, panels of S) ↦ mean, var."""
 
     @staticmethod
     def forward(ctx: Any, A: Tensor, prior: Tensor, mean: Tensor, *scales: Tensor) -> tuple[Tensor, Tensor]:
@@ -89,11 +91,11 @@ class Conditional(torch.autograd.Function):
         if torch.is_grad_enabled():
             return differentiated(_plainly, (A, prior, mean, *scales), (mean_grad, variance_grad))
         prior_grad = variance_grad.sum(-1).mul_(remaining > 0)
-        A_grad, doubled, scales_grad = torch.empty_like(A), (2 * variance_grad).unsqueeze(-1), []
-        blocks = zip(_columns(A, scales), _columns(A_grad, scales), scales, products, strict=True)
-        for columns, columns_grad, S, C in blocks:
+        A_grad, doubled, scales_grad = torch.zeros_like(A), (2 * variance_grad).unsqueeze(-1), []
+        panels = zip(_columns(A, scales), _columns(A_grad, scales), scales, products, strict=True)
+        for columns, columns_grad, S, C in panels:
             C_grad = (C * doubled).view(len(A), -1)
-            torch.mm(C_grad, S.view(len(S), -1).T, out=columns_grad)
+            columns_grad.addmm_(C_grad, S.view(len(S), -1).T)
             scales_grad.append((columns.T @ C_grad).view(S.shape))
         A_grad.addmm_(mean_grad, mean.T).addcmul_(A, prior_grad.unsqueeze(-1), value=-2.0)
         return A_grad, prior_grad, A.T @ mean_grad, *scales_grad

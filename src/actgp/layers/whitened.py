@@ -6,12 +6,13 @@ u = L v with L Lᵀ = Kuu, prior p(v) = N(0, I), and one Gaussian for each of P 
     KL     = ½ Σ_p (‖S_p‖² + ‖m_p‖² − M − 2 Σ_i log S_p[i, i])
 
 Where variables come in groups that are independent under q, such as hidden units and inducing points, S_p is
-block-diagonal, and layers work with its blocks.
+block-diagonal. Layers work with panels of it, a few columns each, without the rows above the diagonal block in them:
+then hardly anything is multiplied by the zeros of a triangle.
 """
 
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -20,7 +21,32 @@ from torch import Tensor, nn
 from actgp.linalg import differentiated, lower_triangle
 from actgp.tracing import tracing
 
-Scales = tuple[Float[Tensor, "B P B"], ...]  # of each block of variables its S, rows first: S_p[i, j] at [i, p, j]
+Scales = tuple[Float[Tensor, "R P w"], ...]  # panels of S, rows first: S_p[i, j] at [i, p, j]
+
+PANEL = 64  # columns of a panel
+WORTHWHILE = 512  # columns of a block, of all outputs: with fewer, panels cost more than they save
+
+
+class Panel(NamedTuple):
+    """Columns from `start` on, and rows from there to the end of their block."""
+
+    start: int
+    width: int
+    end: int
+
+    def of(self, matrices: Float[Tensor, "P M M"]) -> Float[Tensor, "P R w"]:
+        """A view of it."""
+        return matrices[:, self.start : self.end, self.start : self.start + self.width]
+
+
+@lru_cache(maxsize=64)
+def panels_of(blocks: tuple[int, ...], num_outputs: int) -> tuple[Panel, ...]:
+    """The panels that together are the lower triangles of blocks."""
+    found = []
+    for begin, end in pairwise(accumulate(blocks, initial=0)):
+        width = PANEL if (end - begin) * num_outputs >= WORTHWHILE else end - begin
+        found += [Panel(start, min(width, end - start), end) for start in range(begin, end, width)]
+    return tuple(found)
 
 
 class WhitenedGaussian(nn.Module):
@@ -57,7 +83,7 @@ class WhitenedGaussian(nn.Module):
         return _scale_tril(self.raw_scale_tril, self.blocks)
 
     def scales_and_kl(self) -> tuple[Scales, Float[Tensor, ""]]:
-        """S of each block, and the KL: from one pass over the parameters."""
+        """S in panels, and the KL: from one pass over the parameters."""
         form = ScalesAndKL.apply if tracing() is None else _plainly
         *scales, kl = form(self.means(), self.raw_scale_tril, self.blocks)
         return tuple(scales), kl
@@ -94,15 +120,14 @@ class WhitenedGaussian(nn.Module):
 
 
 class ScalesAndKL(torch.autograd.Function):
-    """(m, raw) ↦ S of each block, KL: S has the exponential of raw's diagonal, and zeros above it."""
+    """(m, raw) ↦ panels of S, KL: S has the exponential of raw's diagonal, and zeros above it."""
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, raw: Tensor, blocks: tuple[int, ...]) -> tuple[Tensor, ...]:
         scales, squares, log_determinants = [], [], []
-        for part in diagonal_blocks(raw, blocks):
-            P, M, _ = part.shape
-            inside = lower_triangle(M, raw.dtype, raw.device)
-            S = torch.mul(part.transpose(0, 1), inside.unsqueeze(1), out=raw.new_empty(M, P, M))
+        for panel in panels_of(blocks, len(raw)):
+            part = panel.of(raw).transpose(0, 1)  # [R, P, w]
+            S = torch.mul(part, _inside(panel, raw).unsqueeze(1), out=raw.new_empty(part.shape))
             diagonal = S.diagonal(dim1=0, dim2=2)
             log_determinants.append(diagonal.sum())
             diagonal.exp_()
@@ -120,10 +145,10 @@ class ScalesAndKL(torch.autograd.Function):
             return *differentiated(partial(_plainly, blocks=ctx.blocks), (mean, raw), grads), None
         *S_grads, kl_grad = grads
         raw_grad = torch.empty_like(raw) if len(scales) == 1 else torch.zeros_like(raw)
-        for S, S_grad, part in zip(scales, S_grads, diagonal_blocks(raw_grad, ctx.blocks), strict=True):
+        for S, S_grad, panel in zip(scales, S_grads, panels_of(ctx.blocks, len(raw)), strict=True):
             grad = torch.addcmul(S_grad, S, kl_grad)  # ∂ ½‖S‖² = S
             grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2)).sub_(kl_grad)
-            torch.mul(grad.transpose(0, 1), lower_triangle(len(S), S.dtype, S.device), out=part)
+            torch.mul(grad.transpose(0, 1), _inside(panel, raw), out=panel.of(raw_grad))
         return kl_grad * mean, raw_grad, None
 
 
@@ -131,6 +156,11 @@ def diagonal_blocks(matrices: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -
     """Views of the blocks on the diagonal."""
     ends = list(accumulate(blocks, initial=0))
     return [matrices[:, start:end, start:end] for start, end in pairwise(ends)]
+
+
+def _inside(panel: Panel, like: Tensor) -> Float[Tensor, "R w"]:
+    """Ones where a panel is inside the triangle."""
+    return lower_triangle(panel.end - panel.start, like.dtype, like.device)[:, : panel.width]
 
 
 def _sum(terms: list[Tensor]) -> Tensor:
@@ -146,4 +176,4 @@ def _plainly(mean: Tensor, raw: Tensor, blocks: tuple[int, ...]) -> tuple[Tensor
     """The same in operations that can be differentiated any number of times."""
     S = _scale_tril(raw, blocks)
     kl = 0.5 * (S.square().sum() + mean.square().sum() - mean.numel()) - raw.diagonal(dim1=-2, dim2=-1).sum()
-    return *(block.transpose(0, 1) for block in diagonal_blocks(S, blocks)), kl
+    return *(panel.of(S).transpose(0, 1) for panel in panels_of(blocks, len(raw))), kl
