@@ -17,8 +17,8 @@ bench: $(INSTALLED)  ## what a step and a prediction cost, beside the peers; som
 
 report: $(INSTALLED)  ## docs/uci, from what is in results/
 	$(BIN)/actgp report results/uci.jsonl --html docs/uci/report.html --markdown docs/uci/report.md \
-		--ablation results/ablation.jsonl --banana results/banana.jsonl --images results/images.jsonl \
-		--commentary docs/uci/commentary.txt
+		$(if $(wildcard results/ablation.jsonl),--ablation results/ablation.jsonl) \
+		--banana results/banana.jsonl --images results/images.jsonl --commentary docs/uci/commentary.txt
 
 check: $(INSTALLED)  ## what CI runs: format, lint, types, tests
 	$(BIN)/ruff format --check

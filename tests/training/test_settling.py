@@ -195,6 +195,20 @@ def test_fit_ends_with_what_held_out_rows_say(monkeypatch: pytest.MonkeyPatch) -
     assert noises[0.25, True] < 0.08
 
 
+def test_an_interrupt_of_the_last_stage_keeps_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("actgp.training.fit"), "warm_start", lambda *_: None)
+
+    def interrupt(step: actgp.Step) -> None:
+        if step.stage == "final":
+            raise KeyboardInterrupt
+
+    deep, (X, y) = model(4.0), rows(240, sd=0.2)
+    recipe = Recipe(network_steps=0, num_steps=8, learning_rate=1e-9, natural_rate=1e-9, validation=0.25)
+    with pytest.raises(KeyboardInterrupt):
+        actgp.fit(deep, X, y[:, 0], recipe, callback=interrupt, progress=False)
+    assert deep.likelihood.noise.item() < 0.08
+
+
 def test_a_temperature_is_chosen_only_by_rows_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     module = import_module("actgp.training.fit")

@@ -203,6 +203,8 @@ def _fit_in_stages(
             run.current += 1
             save()
     finally:
+        if run.factors is not None and run.current < len(run.stages):  # an interrupt in stage 3
+            apply_factors(model, run.factors)
         model.eval()
     network, posterior, *final = run.stages
     stopped = (posterior if recipe.num_steps > 0 else network).stopped
