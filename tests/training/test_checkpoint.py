@@ -97,6 +97,30 @@ def test_what_held_out_rows_have_chosen_is_not_lost(step: int, tmp_path: Path) -
     assert result.final_objectives == expected.final_objectives
 
 
+def test_nor_is_it_before_it_has_been_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    straight, resumed = model(), model()
+    train(straight, None, None)
+
+    def stopped(*_: object) -> None:
+        raise StoppedError
+
+    with monkeypatch.context() as context, pytest.raises(StoppedError):
+        context.setattr(sys.modules["actgp.training.fit"], "apply_factors", stopped)
+        train(model(), tmp_path / "run", None)
+    train(resumed, tmp_path / "run", None, seed=99)
+    assert torch.equal(numbers(resumed), numbers(straight))
+
+
+def test_a_last_stage_without_steps_is_taken_up_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["actgp.training.stages"], "LAST_PART", 1000)
+    straight, resumed = model(), model()
+    assert train(straight, None, None).final_objectives == ()
+    with pytest.raises(StoppedError):
+        train(model(), tmp_path / "run", ("posterior", 6))
+    train(resumed, tmp_path / "run", None, seed=99)
+    assert torch.equal(numbers(resumed), numbers(straight))
+
+
 def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
     path = tmp_path / "run"
     first, again = model(), model()

@@ -60,7 +60,7 @@ def test_a_frozen_backbone_stays_as_it_is_with_its_statistics(loader: bool) -> N
     assert not model.training
 
 
-def test_other_backbones_are_trained_in_both_stages() -> None:
+def test_other_backbones_are_trained_in_all_stages() -> None:
     model = hybrid()
     weights = [model.backbone[1].weight.detach().clone()]
 

@@ -127,7 +127,7 @@ class ScalesAndKL(torch.autograd.Function):
         scales, squares, log_determinants = [], [], []
         for panel in panels_of(blocks, len(raw)):
             part = panel.of(raw).transpose(0, 1)  # [R, P, w]
-            S = torch.mul(part, _inside(panel, raw).unsqueeze(1), out=raw.new_empty(part.shape))
+            S = _masked(part, raw.new_empty(part.shape))
             diagonal = S.diagonal(dim1=0, dim2=2)
             log_determinants.append(diagonal.sum())
             diagonal.exp_()
@@ -148,7 +148,7 @@ class ScalesAndKL(torch.autograd.Function):
         for S, S_grad, panel in zip(scales, S_grads, panels_of(ctx.blocks, len(raw)), strict=True):
             grad = torch.addcmul(S_grad, S, kl_grad)  # ∂ ½‖S‖² = S
             grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2)).sub_(kl_grad)
-            torch.mul(grad.transpose(0, 1), _inside(panel, raw), out=panel.of(raw_grad))
+            _masked(grad, panel.of(raw_grad).transpose(0, 1))
         return kl_grad * mean, raw_grad, None
 
 
@@ -158,9 +158,14 @@ def diagonal_blocks(matrices: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -
     return [matrices[:, start:end, start:end] for start, end in pairwise(ends)]
 
 
-def _inside(panel: Panel, like: Tensor) -> Float[Tensor, "R w"]:
-    """Ones where a panel is inside the triangle."""
-    return lower_triangle(panel.end - panel.start, like.dtype, like.device)[:, : panel.width]
+def _masked(panel: Float[Tensor, "R P w"], out: Float[Tensor, "R P w"]) -> Float[Tensor, "R P w"]:
+    """A panel with zeros above the diagonal, which goes through its first w rows."""
+    width = panel.shape[2]
+    triangle = lower_triangle(width, panel.dtype, panel.device).unsqueeze(1)
+    torch.mul(panel[:width], triangle, out=out[:width])
+    if len(panel) > width:
+        out[width:].copy_(panel[width:])
+    return out
 
 
 def _sum(terms: list[Tensor]) -> Tensor:

@@ -42,7 +42,7 @@ class Run:
         seconds: How long the run took until the last checkpoint.
         seeds: Of all that is random in the run.
         judges_given: Whether the rows to judge by were given, and not taken from the others.
-        factors: What rows held out of stage 2 have chosen, to be applied at the end.
+        factors: What rows held out of stage 2 have chosen, until it is applied at the end.
     """
 
     model: DeepGP
@@ -129,9 +129,9 @@ class Run:
         ours = {name: (values.dtype, values.shape) for name, values in self.model.state_dict().items()}
         theirs = {name: (values.dtype, values.shape) for name, values in _under("model", tensors).items()}
         for what, same in (
+            ("recipe", document.get("recipe") == asdict(self.recipe)),
             ("data", document.get("data") == self._fingerprint()),
             ("choice of held-out rows", document.get("judges") == self._judges()),
-            ("recipe", document.get("recipe") == asdict(self.recipe)),
             ("model", ours == theirs and document.get("shape", _shape(self.model)) == _shape(self.model)),
         ):
             if not same:

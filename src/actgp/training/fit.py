@@ -50,8 +50,9 @@ def fit(
     GPR and SGPR hold their data and have an exact objective: L-BFGS, for `recipe.num_steps` (200) or until it
     converges. SVGP and DeepGP are trained on minibatches in stages: as a network; after a warm start in closed form, as
     a posterior; and, if rows were held out to judge these by, as a posterior of all rows. An interrupt leaves the model
-    as it was after the last step. A backbone is trained in all stages, unless none of its parameters requires a
-    gradient: then the layers are fitted to what it makes of X.
+    as it was after the last step, with predictions as wide as held-out rows have chosen, if they have. A backbone is
+    trained in all stages, unless none of its parameters requires a gradient: then the layers are fitted to what it
+    makes of X.
 
     Args:
         model: The model, changed in place.
@@ -197,15 +198,13 @@ def _fit_in_stages(
                 run.network = model.network().eval()
             if stage.name == "posterior" and recipe.num_steps > 0 and recipe.settle:
                 _settle(run)
-            if stage is run.stages[-1] and run.factors is not None:
-                with undone_if_broken_off(model):
-                    apply_factors(model, run.factors)
+            if stage is run.stages[-1]:
+                _apply_factors(run)
             run.current += 1
             save()
     finally:
-        if run.factors is not None and run.current < len(run.stages):  # an interrupt in stage 3
-            apply_factors(model, run.factors)
         model.eval()
+        _apply_factors(run)  # also after an interrupt of stage 3
     network, posterior, *final = run.stages
     stopped = (posterior if recipe.num_steps > 0 else network).stopped
     assert stopped is not None
@@ -231,6 +230,15 @@ def _settle(run: Run) -> None:
         with undone_if_broken_off(run.model):
             settle_temperature(run.model, *run.judges)
     train_mode(run.model)
+
+
+def _apply_factors(run: Run) -> None:
+    """Applies the factors that have been chosen, once."""
+    if run.factors is None:
+        return
+    with undone_if_broken_off(run.model):
+        apply_factors(run.model, run.factors)
+        run.factors = None
 
 
 def _prepare(run: Run, weights: torch.Generator) -> None:

@@ -27,8 +27,8 @@ class Recipe:
         validation: The part of the rows that is held out of each stage, if data are tensors of at least 200 rows:
             stages end with the parameters that predicted them best. At most 1,000 rows for each. 0 holds out none.
         settle: Whether rows that were held out of stage 2 choose, at its end, how wide predictions are.
-        rejoin: Whether rows that were held out, and not given for that, are trained on at last: stage 3, an eighth of
-            the steps of stage 2, at lower rates.
+        rejoin: Whether rows that were held out, and not given for that, are trained on at last: stage 3,
+            `num_steps` // 8 steps at lower rates, which are never compiled.
         num_samples: S, the paths sampled through the hidden layers in each step.
         network_rate: Adam's learning rate in stage 1.
         learning_rate: Adam's in stage 2, for everything but q(u).

@@ -31,7 +31,7 @@ from actgp.training.schedule import Schedule
 
 DECAY = 1.0  # of stage 2: its steps are noisy, and rates go down from the first on
 MEMORY = 100  # steps that the average of its parameters goes back
-LAST_PART = 8  # stage 3 has an eighth of the steps of stage 2
+LAST_PART = 8  # stage 3 has an eighth of the steps that stage 2 may have
 LAST_RATE, LAST_NATURAL_RATE = 0.2, 0.5  # its rates, as parts of those of stage 2
 SKIP_SPREAD = 0.3  # of what a layer adds to its skip connection at first, relative to its inputs
 
