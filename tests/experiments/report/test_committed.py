@@ -1,0 +1,44 @@
+"""The report in docs/, and the table in the README, are what the stored results say."""
+
+from pathlib import Path
+
+import pytest
+
+from actgp.experiments.report import write_report
+from actgp.experiments.report.metrics import NLPD
+from actgp.experiments.report.ranks import medians
+from actgp.experiments.report.records import read_results
+
+ROOT = Path(__file__).parents[3]
+RESULTS, DOCS = ROOT / "results", ROOT / "docs" / "uci"
+IN_README = ("ADGP, ours", "ADGP, published", "DGP", "NN", "NN Ensemble", "Deep ensemble", "Laplace", "SGPR")
+
+pytestmark = pytest.mark.skipif(
+    not (DOCS / "report.md").exists(), reason="needs the repository, of which a package has a part"
+)
+
+
+def test_the_report_is_rebuilt_from_the_results(tmp_path: Path) -> None:
+    ablation = RESULTS / "ablation.jsonl"
+    write_report(
+        RESULTS / "uci.jsonl",
+        tmp_path / "report.html",
+        tmp_path / "report.md",
+        banana=RESULTS / "banana.jsonl",
+        ablation=ablation if ablation.exists() else None,
+        images=RESULTS / "images.jsonl",
+        commentary=DOCS / "commentary.txt",
+    )
+    assert (tmp_path / "report.md").read_text(encoding="utf-8") == (DOCS / "report.md").read_text(encoding="utf-8")
+    for table in DOCS.glob("*.csv"):
+        assert (tmp_path / table.name).read_text(encoding="utf-8") == table.read_text(encoding="utf-8")
+
+
+def test_the_table_of_the_readme_is_of_the_results() -> None:
+    results = read_results(RESULTS / "uci.jsonl")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for data in results.data_sets:
+        found = medians(results, NLPD.key, data)
+        values = [found[model] for model in IN_README]
+        texts = [f"**{value:.2f}**" if value == min(values) else f"{value:.2f}" for value in values]
+        assert f"| {data} | {' | '.join(texts)} |".replace("-", "−") in readme
