@@ -211,7 +211,7 @@ def test_an_interrupt_of_the_last_stage_keeps_what_they_say(monkeypatch: pytest.
 
 def test_a_temperature_is_chosen_only_by_rows_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    module = import_module("actgp.training.fit")
+    module = import_module("actgp.training.widths")
     monkeypatch.setattr(module, "settle_temperature", lambda deep, X, y: asked.append(len(X)))
     X, y = rows(240, sd=0.2)
     recipe = Recipe(network_steps=0, num_steps=1)

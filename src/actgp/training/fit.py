@@ -22,10 +22,10 @@ from actgp.training.placing import place_points
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Recipe
 from actgp.training.rows import checked, data_of_stages
-from actgp.training.settling import apply_factors, choose_factors, settle_temperature
 from actgp.training.stages import draw_means, final_stage, network_stage, posterior_stage
 from actgp.training.undo import undone_if_broken_off
 from actgp.training.warm_start import warm_start
+from actgp.training.widths import apply_widths, choose_widths
 
 EXACT_STEPS = 200
 CHECKPOINT_SECONDS = 10.0
@@ -197,14 +197,14 @@ def _fit_in_stages(
             if stage.name == "network" and recipe.network_steps > 0:
                 run.network = model.network().eval()
             if stage.name == "posterior" and recipe.num_steps > 0 and recipe.settle:
-                _settle(run)
+                choose_widths(run)
             if stage is run.stages[-1]:
-                _apply_factors(run)
+                apply_widths(run)
             run.current += 1
             save()
     finally:
         model.eval()
-        _apply_factors(run)  # also after an interrupt of stage 3
+        apply_widths(run)  # also after an interrupt of stage 3
     network, posterior, *final = run.stages
     stopped = (posterior if recipe.num_steps > 0 else network).stopped
     assert stopped is not None
@@ -218,27 +218,6 @@ def _fit_in_stages(
         tuple(objective for stage in final for objective in stage.objectives),
         run.kl_weight,
     )
-
-
-def _settle(run: Run) -> None:
-    """What rows held out of stage 2 have to say: factors, to be applied at the end, or a temperature."""
-    if run.judges is None:
-        return
-    run.model.eval()
-    run.factors = choose_factors(run.model, *run.judges)
-    if run.judges_given:
-        with undone_if_broken_off(run.model):
-            settle_temperature(run.model, *run.judges)
-    train_mode(run.model)
-
-
-def _apply_factors(run: Run) -> None:
-    """Applies the factors that have been chosen, once."""
-    if run.factors is None:
-        return
-    with undone_if_broken_off(run.model):
-        apply_factors(run.model, run.factors)
-        run.factors = None
 
 
 def _prepare(run: Run, weights: torch.Generator) -> None:
