@@ -20,6 +20,7 @@ from actgp.kernels import (
     ZonalRBF,
 )
 from actgp.layers import GPLayer
+from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose, hybrid
 from actgp.sphere import (
     Spectrum,
@@ -42,6 +43,7 @@ __all__ = [
     "ActivatedFeatures",
     "Activation",
     "ArcCosine",
+    "ContaminatedGaussianLikelihood",
     "ConversionReport",
     "CustomActivation",
     "CustomKernel",

@@ -111,6 +111,7 @@ PLAIN: dict[str, Callable[[], gpk.Kernel]] = {
 LIKELIHOODS: dict[str, Callable[[], gpl.Likelihood]] = {
     "gaussian": gpl.GaussianLikelihood,
     "bounded": lambda: gpl.GaussianLikelihood(noise_constraint=Interval(1e-3, 2.0)),
+    "outliers": lambda: actgp.ContaminatedGaussianLikelihood(share=0.02),
     "student": gpl.StudentTLikelihood,
     "laplace": gpl.LaplaceLikelihood,
     "beta": gpl.BetaLikelihood,

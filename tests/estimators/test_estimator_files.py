@@ -189,7 +189,7 @@ CLASSIFIERS: list[tuple[Edit, str]] = [
     (lambda d, t: d["classes"].update(dtype="O"), "a dtype of numbers or strings, got 'O'"),
     (lambda d, t: d["classes"].update(dtype="i3", values=[1, 2, 3]), "values that fit into i3"),
     (lambda d, t: d["classes"].update(dtype="i1", values=[1, 2, 300]), "values that fit into i1"),
-    (lambda d, t: d.update({"class": "DGPRegressor"}), "a DeepGP with GaussianLikelihood"),
+    (lambda d, t: d.update({"class": "DGPRegressor"}), "a DeepGP with ContaminatedGaussianLikelihood"),
 ]
 
 

@@ -1,9 +1,18 @@
 import pytest
 import torch
-from test_expectation import CASES
+from test_expectation import CASES as EXPECTED
 from torch.autograd import gradcheck
 
-from actgp.likelihoods import conditional, conditional_log_prob, fisher_factors, log_marginal, targets
+from actgp.likelihoods import (
+    ContaminatedGaussianLikelihood,
+    conditional,
+    conditional_log_prob,
+    fisher_factors,
+    log_marginal,
+    targets,
+)
+
+CASES = EXPECTED | {"outliers": (ContaminatedGaussianLikelihood(share=0.1), [0.3, -1.0, 9.0])}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -21,7 +30,7 @@ def test_marginals_against_monte_carlo(name: str, dtype: torch.dtype, generator:
     assert ((repeats.exp().mean(0) - samples.mean(0)).abs() < error).all()
 
 
-@pytest.mark.parametrize("name", ["gaussian", "bernoulli", "student", "poisson"])
+@pytest.mark.parametrize("name", ["gaussian", "outliers", "bernoulli", "student", "poisson"])
 def test_marginals_of_a_batch_are_differentiable(name: str, generator: torch.Generator) -> None:
     likelihood, labels = CASES[name]
     likelihood = likelihood.double()
@@ -48,7 +57,7 @@ def test_factors_make_up_the_covariance_of_the_score(
     log_prob = conditional(likelihood, point).log_prob(y)
     (scores,) = torch.autograd.grad(log_prob.sum(), point)
     products = torch.einsum("knp,knq->knpq", scores, scores)
-    exact = name in ("gaussian", "bernoulli", "softmax")
+    exact = name in ("gaussian", "outliers", "bernoulli", "softmax")
     error = 5 * products.std(0) * (20_000**-0.5 + (0.0 if exact else 4_000**-0.5)) + 1e-4
     assert ((information - products.mean(0)).abs() < error).all()
 

@@ -113,13 +113,13 @@ def test_moments_against_direct_simulation() -> None:
     sd = f.std(0)
     assert ((prediction.latent_mean - f.mean(0)).abs() < 0.05 * sd).all()
     torch.testing.assert_close(prediction.latent_variance, f.var(0), rtol=0.1, atol=0)
-    noise = dgp.likelihood.noise.item()
+    noise = (dgp.likelihood.noise + 0.01 * dgp.likelihood.outlier_noise).item()
     torch.testing.assert_close(prediction.epistemic, prediction.latent_variance)
     torch.testing.assert_close(prediction.variance, prediction.latent_variance + noise)
 
 
 def test_bound_against_brute_force() -> None:
-    dgp, X = deep(), inputs(6)
+    dgp, X = deep(likelihood=GaussianLikelihood()), inputs(6)
     y = X[:, 0]
     f = simulate(dgp, X, 40_000)[..., 0]
     log_probs = torch.distributions.Normal(f, dgp.likelihood.noise.sqrt().detach()).log_prob(y)

@@ -13,7 +13,16 @@ import actgp
 from actgp.likelihoods import conditional
 
 SOFTMAX = SoftmaxLikelihood(num_classes=3, mixing_weights=False)
-LIKELIHOODS = [GaussianLikelihood(), BernoulliLikelihood(), StudentTLikelihood(), PoissonLikelihood(), SOFTMAX]
+OUTLIERS = actgp.ContaminatedGaussianLikelihood(share=0.2)
+OUTLIERS.outlier_noise = 4.0
+LIKELIHOODS = [
+    GaussianLikelihood(),
+    OUTLIERS,
+    BernoulliLikelihood(),
+    StudentTLikelihood(),
+    PoissonLikelihood(),
+    SOFTMAX,
+]
 
 
 def mixture(likelihood: Likelihood, dtype: torch.dtype = torch.float64, S: int = 3) -> actgp.Prediction:
@@ -81,6 +90,24 @@ def test_intervals_hold_their_probability() -> None:
     normal = torch.distributions.Normal(prediction.component_means, sd)
     for end, p in ((lower, 0.05), (upper, 0.95)):
         torch.testing.assert_close(normal.cdf(end[:, None]).mean(0)[:, 0], torch.full((4,), p, dtype=torch.float64))
+
+
+def test_intervals_hold_their_probability_among_outliers() -> None:
+    prediction = mixture(OUTLIERS)
+    lower, upper = prediction.interval(0.9)
+    noise = OUTLIERS.noise.item()
+    narrow, wide = (
+        torch.distributions.Normal(prediction.component_means, (prediction.component_variances + v).sqrt())
+        for v in (noise, noise + 4.0)
+    )
+    for end, p in ((lower, 0.05), (upper, 0.95)):
+        held = (0.8 * narrow.cdf(end[:, None]) + 0.2 * wide.cdf(end[:, None])).mean(0)[:, 0]
+        torch.testing.assert_close(held, torch.full((4,), p, dtype=torch.float64))
+
+
+def test_a_mixture_of_normals_needs_gaussian_noise() -> None:
+    with pytest.raises(ValueError, match="got StudentTLikelihood; use mean"):
+        mixture(StudentTLikelihood()).normal_components()
 
 
 @pytest.mark.parametrize("likelihood", [StudentTLikelihood(), PoissonLikelihood()], ids=["student", "poisson"])

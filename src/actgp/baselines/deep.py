@@ -6,6 +6,7 @@ DGP               inducing points, identity means and S = 1e-5 inside, the ELBO 
                   (2017), but with the arc-cosine kernel instead of their RBF
 """
 
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -39,9 +40,8 @@ START_NOISE = 0.05
 
 def predictive(model: DeepGP, X: Tensor, samples: int) -> Predictive:
     """The mixture over sampled paths, with the noise."""
-    prediction = model.predict(X, samples)
-    noise = prediction.likelihood.noise
-    return mixture(prediction.component_means[..., 0], prediction.component_variances[..., 0] + noise)
+    weights, means, variances = model.predict(X, samples).normal_components()
+    return mixture(means[..., 0], variances[..., 0], weights)
 
 
 class OurDeepGP:
@@ -64,7 +64,7 @@ class OurDeepGP:
         recipe: Mapping[str, Any] | None = None,
     ) -> None:
         self.settings, self.seed = settings, seed
-        self.shape = {"num_layers": settings.num_layers, **(model or {})}
+        self.shape = {"num_layers": settings.num_layers, **copy.deepcopy(dict(model or {}))}
         self.training = dict(recipe or {})
 
     def fit(self, X: Float[Tensor, "N D"], y: Float[Tensor, " N"]) -> None:
@@ -94,6 +94,7 @@ class PublishedDeepGP:
             num_points=0,
             activation=Softplus(3.0),
             prior_mean="zero",
+            likelihood=_gaussian_noise(),
             generator=g,
         )
         train, held = hold_out(len(X), settings, self.seed)
@@ -128,7 +129,7 @@ class ClassicDeepGP:
         layers = [
             GPLayer(ArcCosine(D), InducingPoints(Z), width, mean) for width, mean in zip(widths, means, strict=True)
         ]
-        self.model = DeepGP(layers, GaussianLikelihood(noise_constraint=GreaterThan(SMALLEST_VARIANCE)))
+        self.model = DeepGP(layers, _gaussian_noise())
         self.model.likelihood.noise = START_NOISE
         _shrink(self.model, include_last=False)
         g = torch.Generator().manual_seed(self.seed)
@@ -140,6 +141,10 @@ class ClassicDeepGP:
 
     def predict(self, X: Float[Tensor, "N D"]) -> Predictive:
         return predictive(self.model, X, self.settings.samples)
+
+
+def _gaussian_noise() -> GaussianLikelihood:
+    return GaussianLikelihood(noise_constraint=GreaterThan(SMALLEST_VARIANCE))
 
 
 def inducing_inputs(X: Float[Tensor, "N D"], num_inducing: int, seed: int) -> Float[Tensor, "M D"]:

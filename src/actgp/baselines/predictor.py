@@ -69,10 +69,12 @@ class Settings:
     largest_exact: int = 2_000
 
 
-def mixture(means: Float[Tensor, "S N"], variances: Float[Tensor, "S N"]) -> Predictive:
-    """The equal mixture of S normals for each of N rows."""
+def mixture(
+    means: Float[Tensor, "S N"], variances: Float[Tensor, "S N"], weights: Float[Tensor, " S"] | None = None
+) -> Predictive:
+    """The mixture of S normals for each of N rows, an equal one where no weights are given."""
     if len(means) == 1:
         return Normal(means[0], variances[0].sqrt(), validate_args=False)
-    weights = Categorical(torch.ones_like(means.T), validate_args=False)
+    shares = torch.ones_like(means.T) if weights is None else weights.expand_as(means.T)
     components = Normal(means.T, variances.sqrt().T, validate_args=False)
-    return MixtureSameFamily(weights, components, validate_args=False)
+    return MixtureSameFamily(Categorical(shares, validate_args=False), components, validate_args=False)

@@ -7,6 +7,7 @@ from gpytorch.likelihoods import Likelihood, NegativeBinomialLikelihood, Softmax
 
 from actgp.blueprints.constraints import build_constraints, describe_constraints
 from actgp.blueprints.source import Source, refuse_to_save
+from actgp.likelihoods import ContaminatedGaussianLikelihood
 
 PLAIN: dict[str, type[Likelihood]] = {
     "GaussianLikelihood": gpl.GaussianLikelihood,
@@ -18,6 +19,7 @@ PLAIN: dict[str, type[Likelihood]] = {
 }
 ALL: dict[str, type[Likelihood]] = {
     **PLAIN,
+    "ContaminatedGaussianLikelihood": ContaminatedGaussianLikelihood,
     "NegativeBinomialLikelihood": NegativeBinomialLikelihood,
     "SoftmaxLikelihood": SoftmaxLikelihood,
 }
@@ -36,6 +38,8 @@ def describe_likelihood(likelihood: Likelihood, place: str) -> dict[str, Any]:
             "leave out batch_shape"
         )
     entries = {"class": type(likelihood).__name__, "constraints": describe_constraints(likelihood, place)}
+    if isinstance(likelihood, ContaminatedGaussianLikelihood):
+        return entries | {"share": likelihood.share}
     if isinstance(likelihood, NegativeBinomialLikelihood):
         return entries | {"num_failures_param": bool(likelihood.num_failures_param)}
     if isinstance(likelihood, SoftmaxLikelihood):
@@ -51,10 +55,19 @@ def build_likelihood(source: Source) -> Likelihood:
         likelihood: Likelihood = _softmax(source)
     elif chosen is NegativeBinomialLikelihood:
         likelihood = NegativeBinomialLikelihood(num_failures_param=source.get("num_failures_param", bool))
+    elif chosen is ContaminatedGaussianLikelihood:
+        likelihood = _contaminated(source)
     else:
         likelihood = chosen()
     build_constraints(likelihood, source)
     return likelihood
+
+
+def _contaminated(source: Source) -> ContaminatedGaussianLikelihood:
+    share = source.get("share", float)
+    if not 0.0 < share < 1.0:
+        source.refuse("a share between 0 and 1", f"{share:.3g}")
+    return ContaminatedGaussianLikelihood(share=share)
 
 
 def _softmax(source: Source) -> SoftmaxLikelihood:

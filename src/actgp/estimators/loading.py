@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likelihood, SoftmaxLikelihood
+from gpytorch.likelihoods import BernoulliLikelihood, Likelihood, SoftmaxLikelihood
 from torch import Tensor, nn
 
 from actgp import files
@@ -16,6 +16,7 @@ from actgp.estimators.base import KIND, PREFIX, DGPEstimator
 from actgp.estimators.classifier import DGPClassifier
 from actgp.estimators.parts import build_labels, build_parameters, build_recipe, build_scaler
 from actgp.estimators.regressor import DGPRegressor
+from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.models import DeepGP, rebuild
 from actgp.models.loading import Model
 
@@ -55,7 +56,7 @@ def rebuild_estimator(document: dict[str, Any], tensors: Mapping[str, Tensor]) -
 
 def _regressor(source: Source) -> DGPRegressor:
     estimator = DGPRegressor(**build_parameters(source.part("parameters", "parameters")))
-    model = _trained(source, estimator, GaussianLikelihood)
+    model = _trained(source, estimator, ContaminatedGaussianLikelihood)
     estimator.target_scaler_ = build_scaler(source, "targets", model.num_outputs)
     estimator._single_target = source.get("single_target", bool)
     if estimator._single_target and model.num_outputs > 1:

@@ -10,24 +10,26 @@ from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likeli
 from jaxtyping import Float
 from torch import Tensor
 
+from actgp.likelihoods.contaminated import noise_mixture
 from actgp.likelihoods.expectation import conditional, conditional_log_prob
 from actgp.sampling import seeded
 
 NUM_SAMPLES = 16
 SEED = 0
+NODES, FARTHEST = 2_001, 10.0  # of an integral over noise: how many, up to how many standard deviations
 
 
 def fisher_factors(likelihood: Likelihood, f: Float[Tensor, "N P"]) -> Float[Tensor, "K N P"]:
     """r_1, …, r_K at each f_i.
 
-    Exact for Gaussian noise (r_p = e_p / σ), the probit (r_p = φ/√(Φ(1−Φ)) e_p) and softmax (one factor for each class:
-    its score times the root of its probability); from draws of y, always the same, for other likelihoods.
+    Exact for Gaussian noise (r_p = e_p / σ; less among outliers), the probit (r_p = φ/√(Φ(1−Φ)) e_p) and softmax (one
+    factor for each class: its score times the root of its probability); from draws of y, always the same, for other
+    likelihoods.
     """
     f = f.detach()
     N, P = f.shape
     if isinstance(likelihood, GaussianLikelihood):
-        weights = likelihood.noise.detach().rsqrt().expand(N, P)
-        return _one_for_each_output(weights)
+        return _one_for_each_output(f.new_tensor(_information(likelihood)).sqrt().expand(N, P))
     if isinstance(likelihood, BernoulliLikelihood):
         # log φ − ½ (log Φ(f) + log Φ(−f)), where Φ itself would underflow
         log_density = -0.5 * f.square() - 0.5 * torch.log(torch.tensor(2 * torch.pi)).to(f)
@@ -41,6 +43,20 @@ def fisher_factors(likelihood: Likelihood, f: Float[Tensor, "N P"]) -> Float[Ten
     with seeded(SEED, f.device):  # torch's distributions draw from the global generator
         draws = [conditional(likelihood, f).sample() for _ in range(NUM_SAMPLES)]
     return torch.stack([_score(likelihood, f, y) for y in draws]) / NUM_SAMPLES**0.5
+
+
+def _information(likelihood: GaussianLikelihood) -> float:
+    """∫ (p′)² / p dy for noise of density p: 1/σ² without outliers; with them, by the trapezoidal rule."""
+    log_weights, variances = (values.detach().double().cpu() for values in noise_mixture(likelihood))
+    if len(variances) == 1:
+        return 1 / variances.item()
+    x = torch.linspace(-1.0, 1.0, NODES, dtype=torch.float64).unsqueeze(-1) * torch.asinh(
+        FARTHEST * (variances[-1] / variances[0]).sqrt()
+    )
+    y, dy = variances[0].sqrt() * x.sinh(), x.cosh()  # [Q, 1]: nodes lie closest where noise is narrow
+    parts = torch.exp(log_weights - 0.5 * (variances.log() + y.square() / variances)) * dy  # [Q, 2], but for a factor
+    density, slope = parts.sum(-1), (y / variances * parts).sum(-1)
+    return (slope.square() / density).sum().div(density.sum()).item()
 
 
 def _score(likelihood: Likelihood, f: Float[Tensor, "N P"], y: Tensor) -> Float[Tensor, "N P"]:

@@ -1,6 +1,6 @@
 """log ∫ p(y | f) q(f) df for Gaussian marginals q(f): what a prediction is scored by, and can be trained on."""
 
-from math import log
+from math import log, pi
 
 import torch
 from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likelihood
@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.distributions import Normal
 
+from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood, noise_mixture
 from actgp.likelihoods.expectation import NUM_SAMPLES, conditional, conditional_log_prob, sample_latent
 
 QUADRATURE_POINTS = 61
@@ -25,8 +26,8 @@ def log_marginal(
 ) -> Float[Tensor, "*batch N"]:
     """The logarithm of p(y_i) when f_i ~ N(mean_i, diag variance_i), summed over outputs; differentiable.
 
-    In closed form for Gaussian noise and the probit, on a grid for other likelihoods of one latent function, by
-    sampling (reparametrised, with `generator`) for those of several.
+    In closed form for Gaussian noise, with outliers or without, and the probit, on a grid for other likelihoods of one
+    latent function, by sampling (reparametrised, with `generator`) for those of several.
 
     Args:
         likelihood: Any gpytorch likelihood.
@@ -35,6 +36,11 @@ def log_marginal(
         variance: Variances of q(f).
         generator: Source of randomness where sampling is needed.
     """
+    if isinstance(likelihood, ContaminatedGaussianLikelihood):
+        log_weights, noises = noise_mixture(likelihood)
+        total = variance.unsqueeze(-1) + noises  # [*batch, N, P, C]
+        squares = (y - mean).square().unsqueeze(-1) / total
+        return (log_weights - 0.5 * (log(2 * pi) + total.log() + squares)).logsumexp(-1).sum(-1)
     if isinstance(likelihood, GaussianLikelihood):
         return Normal(mean, (variance + likelihood.noise).sqrt(), validate_args=False).log_prob(y).sum(-1)
     if isinstance(likelihood, BernoulliLikelihood):

@@ -3,6 +3,8 @@
 from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikelihood
 from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
 
+from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood
+
 
 def supported(likelihood: Likelihood, num_outputs: int | None = None) -> Likelihood:
     """Returns a likelihood of one latent function for each output, or of classes, with as many features as outputs."""
@@ -38,7 +40,7 @@ def gaussian(likelihood: GaussianLikelihood | None) -> GaussianLikelihood:
     """Returns a Gaussian likelihood, the only one with a closed form; a new one for None."""
     if likelihood is None:
         return GaussianLikelihood()
-    if not isinstance(likelihood, GaussianLikelihood):
+    if not isinstance(likelihood, GaussianLikelihood) or isinstance(likelihood, ContaminatedGaussianLikelihood):
         raise TypeError(
             f"likelihood must be a gpytorch GaussianLikelihood, got {type(likelihood).__name__}; "
             "use SVGP, which takes other likelihoods"

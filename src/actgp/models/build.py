@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 from gpytorch.constraints import GreaterThan
-from gpytorch.likelihoods import GaussianLikelihood, Likelihood
+from gpytorch.likelihoods import Likelihood
 
 from actgp import checks
 from actgp.activations import Activation
@@ -14,7 +14,7 @@ from actgp.activations import activation as activation_of
 from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, InducingPoints
 from actgp.kernels import ArcCosine, MatchedKernel
 from actgp.layers import GPLayer, PriorMean
-from actgp.likelihoods import supported
+from actgp.likelihoods import ContaminatedGaussianLikelihood, supported
 from actgp.models.deep import DeepGP
 
 KernelName = Literal["arccosine", "matched"]
@@ -53,15 +53,22 @@ def deep_gp(
         num_levels: Ñ, the levels of the activation that are kept.
         prior_mean: Of the hidden layers: "zero" as in the paper, or "identity", a skip connection, for hidden_dim = D;
             by default "identity" where that is possible.
-        likelihood: A gpytorch likelihood; Gaussian by default, with a noise variance above 1e-6.
+        likelihood: A gpytorch likelihood; by default a `ContaminatedGaussianLikelihood`, Gaussian noise with outliers,
+            of a variance above 1e-6. `gpytorch.likelihoods.GaussianLikelihood()` is the paper's.
         horizon: The radius ‖[h / ℓ, 1]‖ of the last layer's inputs h beyond which it forgets (`Horizon`), and a class
             becomes as probable as any other. None as in the paper: along a ray it stays as probable as it is.
         generator: Draws the initial directions.
 
     Example:
-        >>> import actgp
+        >>> import actgp, gpytorch
         >>> model = actgp.deep_gp(input_dim=8, num_outputs=1)
-        >>> as_published = actgp.deep_gp(8, num_points=0, activation=actgp.Softplus(3.0), prior_mean="zero")
+        >>> as_published = actgp.deep_gp(
+        ...     8,
+        ...     num_points=0,
+        ...     activation=actgp.Softplus(3.0),
+        ...     prior_mean="zero",
+        ...     likelihood=gpytorch.likelihoods.GaussianLikelihood(),
+        ... )
     """
     D = checks.integer(input_dim, "input_dim", minimum=1)
     P = checks.integer(num_outputs, "num_outputs", minimum=1)
@@ -72,7 +79,8 @@ def deep_gp(
         raise ValueError(f"num_points must be less than num_inducing = {M}, got {K}; leave some to activations")
     H = D if hidden_dim is None else checks.integer(hidden_dim, "hidden_dim", minimum=1)
     checks.choice(kernel, "kernel", ("arccosine", "matched"))
-    likelihood = GaussianLikelihood(noise_constraint=GreaterThan(1e-6)) if likelihood is None else likelihood
+    if likelihood is None:
+        likelihood = ContaminatedGaussianLikelihood(noise_constraint=GreaterThan(1e-6))
     supported(likelihood, P)
     widths = [D, *[H] * (L - 1), P]
     chosen = activation_of("softplus" if activation is None else activation)

@@ -17,22 +17,16 @@ from math import log
 
 import torch
 from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likelihood, SoftmaxLikelihood
-from gpytorch.likelihoods.likelihood import _OneDimensionalLikelihood
 from jaxtyping import Float
 from torch import Tensor
-from torch.distributions import Bernoulli, Categorical, Distribution
 
 from actgp import checks
-from actgp.likelihoods import conditional, log_marginal, sample_latent, targets
-from actgp.sampling import normal_points, seeded
+from actgp.likelihoods import conditional, log_marginal, noise_mixture, noise_variance, targets
+from actgp.models.integration import draws, integrated_moments, nodes
 
-QUADRATURE_POINTS = 401
-QUADRATURE_RANGE = 7.0  # standard deviations
-SOBOL_POINTS = 4_096  # of all components together
 INTERVAL_SAMPLES = 2_000
 BISECTIONS = 60
 CHUNK = 2**24  # numbers in the largest tensor
-SEED = 0
 
 
 @dataclass(frozen=True)
@@ -107,7 +101,7 @@ class Prediction:
             return components.logsumexp(0) - log(S)
         parts = []
         for (mean, variance), labels in zip(self._in_chunks(), y.split(self._rows), strict=True):
-            f, log_weights = _nodes(self.likelihood, mean, variance)  # [Q, S, n, P], [Q]
+            f, log_weights = nodes(self.likelihood, mean, variance)  # [Q, S, n, P], [Q]
             log_probs: Tensor = conditional(self.likelihood, f).log_prob(labels)
             if y.ndim == 1:  # labels: one probability a row
                 parts.append((log_probs + log_weights[:, None, None]).logsumexp((0, 1)))
@@ -119,7 +113,7 @@ class Prediction:
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
         """The central interval that holds y with probability `level`: its lower and upper ends.
 
-        Exact for Gaussian noise; from 2,000 draws of y, always the same, for other likelihoods.
+        Exact for Gaussian noise, with outliers or without; from 2,000 draws of y, always the same, for others.
         """
         if not 0.0 < checks.real(level, "level", example=0.95) < 1.0:
             raise ValueError(f"level must lie between 0 and 1, got {level}; pass e.g. 0.95")
@@ -127,12 +121,26 @@ class Prediction:
             raise ValueError("class labels have no interval, got a likelihood of classes; use probabilities")
         ends = self.component_means.new_tensor([(1 - level) / 2, (1 + level) / 2])
         if isinstance(self.likelihood, GaussianLikelihood):
-            sd = (self.component_variances + self.likelihood.noise).sqrt()
-            lower, upper = (_mixture_quantile(self.component_means, sd, p) for p in ends)
+            lower, upper = (_mixture_quantile(*self.normal_components(), p) for p in ends)
         else:
-            samples = (_draws(self.likelihood, *part).quantile(ends, dim=0) for part in self._in_chunks())
-            lower, upper = torch.cat(list(samples), dim=1)
+            samples = (draws(self.likelihood, *part, INTERVAL_SAMPLES) for part in self._in_chunks())
+            lower, upper = torch.cat([y.quantile(ends, dim=0) for y in samples], dim=1)
         return squeeze_outputs(lower), squeeze_outputs(upper)
+
+    def normal_components(self) -> tuple[Float[Tensor, " K"], Float[Tensor, "K N P"], Float[Tensor, "K N P"]]:
+        """For Gaussian noise, y as a mixture of normals: weights, means, variances."""
+        if not isinstance(self.likelihood, GaussianLikelihood):
+            raise ValueError(
+                f"a mixture of normals needs Gaussian noise, got {type(self.likelihood).__name__}; use mean, variance "
+                "and interval"
+            )
+        S = len(self.component_means)
+        log_weights, noises = noise_mixture(self.likelihood)
+        return (
+            log_weights.exp().repeat_interleave(S) / S,
+            self.component_means.repeat(len(noises), 1, 1),
+            torch.cat([self.component_variances + noise for noise in noises]),
+        )
 
     @cached_property
     def _moments(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -140,8 +148,8 @@ class Prediction:
         if isinstance(self.likelihood, GaussianLikelihood):
             mean = self.component_means.mean(0)
             spread = self.component_means.var(0, correction=0)
-            return mean, self.likelihood.noise.expand_as(mean), self.component_variances.mean(0) + spread
-        parts = [_integrated_moments(self.likelihood, *part) for part in self._in_chunks()]
+            return mean, noise_variance(self.likelihood).expand_as(mean), self.component_variances.mean(0) + spread
+        parts = [integrated_moments(self.likelihood, *part) for part in self._in_chunks()]
         mean, aleatoric, epistemic = (torch.cat(values) for values in zip(*parts, strict=True))
         return mean, aleatoric, epistemic
 
@@ -156,80 +164,16 @@ class Prediction:
         return zip(*parts, strict=True)
 
 
-def _integrated_moments(
-    likelihood: Likelihood, mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """E[y], E[Var[y | f]] and Var[E[y | f]] by quadrature over f."""
-    if isinstance(likelihood, SoftmaxLikelihood) and likelihood.mixing_weights is None:
-        return _softmax_moments(mean, variance)
-    f, log_weights = _nodes(likelihood, mean, variance)
-    weights = log_weights.exp().reshape(-1, 1, 1, 1) / len(mean)
-    given_mean, given_variance = _conditional_moments(conditional(likelihood, f))  # [Q, S, N, P]
-    if isinstance(likelihood, BernoulliLikelihood):
-        # E[Φ(f)] = Φ(μ / √(1+v)), as in log_prob; and aleatoric + epistemic = p (1 − p)
-        p = torch.special.ndtr(mean / (1 + variance).sqrt()).mean(0)
-        epistemic = (weights * (given_mean - p).square()).sum((0, 1))
-        return p, p * (1 - p) - epistemic, epistemic
-    total = (weights * given_mean).sum((0, 1))
-    aleatoric = (weights * given_variance).sum((0, 1))
-    return total, aleatoric, (weights * (given_mean - total).square()).sum((0, 1))
-
-
-def _softmax_moments(
-    mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]
-) -> tuple[Float[Tensor, "N P"], Float[Tensor, "N P"], Float[Tensor, "N P"]]:
-    """The same for class probabilities p, at nodes of equal weight: E[p], E[p] − E[p²] and E[p²] − E[p]²."""
-    # Classes come first: a softmax over the last of few entries is several times slower.
-    latent, sd = (values.permute(2, 0, 1).unsqueeze(1).contiguous() for values in (mean, variance.sqrt()))
-    points = _sobol(mean).permute(3, 0, 1, 2).contiguous()  # [P, Q, S, 1]
-    p = torch.addcmul(latent, sd, points).softmax(0)  # [P, Q, S, N]
-    total, square = p.mean((1, 2)).T, p.square_().mean((1, 2)).T
-    return total, total - square, (square - total.square()).clamp_min(0.0)
-
-
-def _nodes(
-    likelihood: Likelihood, mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]
-) -> tuple[Float[Tensor, "Q S N P"], Float[Tensor, " Q"]]:
-    """Points f and log-weights that integrate over each component: a grid, or Sobol points for several latents."""
-    if isinstance(likelihood, _OneDimensionalLikelihood):
-        # The trapezoidal rule resolves likelihoods down to a thirtieth of the latent's sd; Gauss–Hermite does not.
-        x = torch.linspace(-QUADRATURE_RANGE, QUADRATURE_RANGE, QUADRATURE_POINTS, dtype=torch.float64).to(mean)
-        return mean + variance.sqrt() * x.reshape(-1, 1, 1, 1), (-0.5 * x**2).log_softmax(0)
-    points = _sobol(mean)
-    return mean + variance.sqrt() * points, mean.new_full((len(points),), -log(len(points)))
-
-
-def _sobol(mean: Float[Tensor, "S N P"]) -> Float[Tensor, "Q S 1 P"]:
-    """Components have points of their own: runs of the sequence, of which each covers the normal distribution."""
-    S, _, P = mean.shape
-    Q = -(-SOBOL_POINTS // S)
-    return normal_points(S * Q, P, SEED).to(mean).reshape(S, Q, 1, P).transpose(0, 1)
-
-
-def _draws(
-    likelihood: Likelihood, mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]
-) -> Float[Tensor, "K N P"]:
-    """Draws of y. torch's distributions draw from the global generator, which is put back."""
-    with seeded(SEED, mean.device):
-        f = sample_latent(mean, variance, -(-INTERVAL_SAMPLES // len(mean)), None)
-        y: Tensor = conditional(likelihood, f).sample()
-    return y.flatten(0, 1)
-
-
-def _conditional_moments(distribution: Distribution) -> tuple[Tensor, Tensor]:
-    """E[y | f] and Var[y | f]; of the one-hot label for classes."""
-    if isinstance(distribution, Categorical | Bernoulli):
-        return distribution.probs, distribution.probs * (1 - distribution.probs)
-    return distribution.mean, distribution.variance
-
-
-def _mixture_quantile(mean: Float[Tensor, "S N P"], sd: Float[Tensor, "S N P"], p: Tensor) -> Float[Tensor, "N P"]:
-    """The p-quantile of an equal mixture of Gaussians, by bisection between the components' own quantiles."""
+def _mixture_quantile(
+    weights: Float[Tensor, " K"], mean: Float[Tensor, "K N P"], variance: Float[Tensor, "K N P"], p: Tensor
+) -> Float[Tensor, "N P"]:
+    """The p-quantile of a mixture of Gaussians, by bisection between the components' own quantiles."""
+    sd, weights = variance.sqrt(), weights.reshape(-1, 1, 1)
     quantiles = mean + sd * torch.special.ndtri(p)
     low, high = quantiles.amin(0), quantiles.amax(0)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        below = torch.special.ndtr((middle - mean) / sd).mean(0) < p
+        below = (weights * torch.special.ndtr((middle - mean) / sd)).sum(0) < p
         low, high = torch.where(below, middle, low), torch.where(below, high, middle)
     return (low + high) / 2
 

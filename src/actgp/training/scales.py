@@ -9,14 +9,24 @@ from torch import Tensor
 
 from actgp.kernels import ZonalKernel
 from actgp.layers import GPLayer
+from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.models import DeepGP
 
+OUTLIER_WIDTH = 10.0  # ω / σ at the start
 SMALLEST_NOISE = 1e-12  # where there is no bound above zero, and the data have no noise
 
 
 def has_free_noise(model: DeepGP) -> bool:
     """Whether there is Gaussian noise that may be changed."""
     return isinstance(model.likelihood, GaussianLikelihood) and model.likelihood.raw_noise.requires_grad
+
+
+def start_noise(model: DeepGP, noise: float) -> None:
+    """Sets the noise variance; outliers, if there may be any, start some times as wide."""
+    set_noise(model, noise)
+    likelihood = model.likelihood
+    if isinstance(likelihood, ContaminatedGaussianLikelihood) and likelihood.raw_outlier_noise.requires_grad:
+        likelihood.outlier_noise = OUTLIER_WIDTH**2 * likelihood.noise.detach()
 
 
 def set_noise(model: DeepGP, noise: float) -> None:

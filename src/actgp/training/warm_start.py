@@ -25,7 +25,7 @@ from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches
 from actgp.training.objectives import posterior_objective
 from actgp.training.recipe import Recipe
-from actgp.training.scales import free_variance, has_free_noise, set_noise, set_variance
+from actgp.training.scales import free_variance, has_free_noise, set_noise, set_variance, start_noise
 
 ROWS_TO_JUDGE_BY = 1_000
 FACTORS = (10.0, 10.0**0.5)  # of the steps in which scales are sought: first long ones, then shorter ones
@@ -143,7 +143,7 @@ def _start_noise(model: DeepGP, batches: Batches) -> None:
     if not has_free_noise(model):
         return
     errors = [(model.mean(X).reshape(y.shape) - y).square() for X, y in batches.all()]
-    set_noise(model, torch.cat(errors).mean().item())
+    start_noise(model, torch.cat(errors).mean().item())
 
 
 def _some_rows(batches: Batches) -> Batch:

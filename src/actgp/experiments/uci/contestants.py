@@ -3,6 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gpytorch.constraints import GreaterThan
+from gpytorch.likelihoods import GaussianLikelihood
+
 from actgp.activations import Softplus
 from actgp.baselines import (
     ClassicDeepGP,
@@ -24,6 +27,9 @@ PUBLISHED = "ADGP, published"
 OURS = "ADGP, ours"
 EXACT = "GPR"
 
+GAUSSIAN = {"likelihood": GaussianLikelihood(noise_constraint=GreaterThan(1e-6))}
+SINGLE_LAYER = {"num_layers": 1, "num_points": 0, **GAUSSIAN}
+
 CONTESTANTS: dict[str, Build] = {
     "NN": lambda settings, seed: Network(settings, seed, "training"),
     "NN+Dropout": DropoutNetwork,
@@ -35,7 +41,7 @@ CONTESTANTS: dict[str, Build] = {
     "Laplace": LastLayerLaplace,
     "Deep ensemble": DeepEnsemble,
     "SGPR": lambda settings, seed: ShallowGP(settings, seed, sparse=True),
-    "Activated SVGP": lambda settings, seed: OurDeepGP(settings, seed, {"num_layers": 1, "num_points": 0}),
+    "Activated SVGP": lambda settings, seed: OurDeepGP(settings, seed, SINGLE_LAYER),
     EXACT: lambda settings, seed: ShallowGP(settings, seed, sparse=False),
 }
 
@@ -46,6 +52,7 @@ def _ours(model: Mapping[str, Any] | None = None, recipe: Mapping[str, Any] | No
 
 ABLATIONS: dict[str, Build] = {
     OURS: OurDeepGP,
+    "noise without outliers": _ours(GAUSSIAN),
     "no inducing points": _ours({"num_points": 0}),
     "sharpness 3 instead of 1": _ours({"activation": Softplus(3.0)}),
     "no identity means": _ours({"prior_mean": "zero"}),

@@ -1,0 +1,84 @@
+"""Gaussian noise with outliers: the contaminated normal distribution (Tukey, 1960).
+
+    p(y | f) = (1 − ε) N(y; f, σ²) + ε N(y; f, σ² + ω²)
+
+To Gaussian noise a value ten standard deviations away is all but impossible: it costs fifty nats, and bends functions
+and noise. If one value in a hundred may be an outlier, it costs five more than an ordinary one, and pulls little.
+"""
+
+from math import log, log1p
+
+import torch
+from gpytorch.constraints import Interval, Positive
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.priors import Prior
+from jaxtyping import Float
+from torch import Tensor
+from torch.distributions import Categorical, MixtureSameFamily, Normal
+
+from actgp import checks
+
+SHARE = 0.01
+
+
+class ContaminatedGaussianLikelihood(GaussianLikelihood):
+    """Gaussian noise σ², to which a share of outliers adds noise ω²; both are learnt, the share is not.
+
+    Args:
+        noise_prior: Of σ², as gpytorch's.
+        noise_constraint: Of σ², as gpytorch's.
+        share: ε, what part of the values are outliers.
+
+    Attributes:
+        noise: σ², of values that are no outliers.
+        outlier_noise: ω², what outliers have in addition.
+
+    Example:
+        >>> import actgp
+        >>> model = actgp.deep_gp(8, likelihood=actgp.ContaminatedGaussianLikelihood(share=0.05))
+    """
+
+    def __init__(
+        self, noise_prior: Prior | None = None, noise_constraint: Interval | None = None, *, share: float = SHARE
+    ) -> None:
+        super().__init__(noise_prior, noise_constraint)
+        self.share = checks.real(share, "share", example=SHARE)
+        if not 0.0 < self.share < 1.0:
+            raise ValueError(
+                f"share must lie between 0 and 1, got {share}; use gpytorch's GaussianLikelihood where there are no "
+                "outliers"
+            )
+        self.register_parameter("raw_outlier_noise", torch.nn.Parameter(torch.zeros(1)))
+        self.register_constraint("raw_outlier_noise", Positive())
+
+    @property
+    def outlier_noise(self) -> Float[Tensor, " 1"]:
+        noise: Tensor = self.raw_outlier_noise_constraint.transform(self.raw_outlier_noise)
+        return noise
+
+    @outlier_noise.setter
+    def outlier_noise(self, value: float | Tensor) -> None:
+        value = torch.as_tensor(value).to(self.raw_outlier_noise)
+        self.initialize(raw_outlier_noise=self.raw_outlier_noise_constraint.inverse_transform(value))
+
+    def forward(self, function_samples: Tensor, *args: object, **kwargs: object) -> MixtureSameFamily:
+        """p(y | f)."""
+        log_weights, variances = noise_mixture(self)
+        means = function_samples.unsqueeze(-1).expand(*function_samples.shape, len(variances))
+        components = Normal(means, variances.sqrt().expand_as(means))
+        return MixtureSameFamily(Categorical(logits=log_weights.expand_as(means)), components)
+
+
+def noise_mixture(likelihood: GaussianLikelihood) -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
+    """Gaussian noise, with outliers or without, as a mixture of normals about f: log-weights and variances."""
+    noise = likelihood.noise
+    if not isinstance(likelihood, ContaminatedGaussianLikelihood):
+        return torch.zeros_like(noise), noise
+    log_weights = noise.new_tensor([log1p(-likelihood.share), log(likelihood.share)])
+    return log_weights, torch.cat([noise, noise + likelihood.outlier_noise])
+
+
+def noise_variance(likelihood: GaussianLikelihood) -> Float[Tensor, ""]:
+    """Var[y | f], outliers included."""
+    log_weights, variances = noise_mixture(likelihood)
+    return log_weights.exp() @ variances

@@ -1,0 +1,137 @@
+from math import log, nan, pi
+
+import pytest
+import torch
+from gpytorch.likelihoods import GaussianLikelihood
+from numpy.polynomial.hermite import hermgauss
+from scipy.integrate import quad
+from scipy.stats import norm
+from torch.autograd import gradcheck
+
+import actgp
+from actgp.likelihoods import conditional, conditional_log_prob, expected_log_prob, fisher_factors, log_marginal
+
+SHARE, NOISE, OUTLIERS = 0.03, 0.25, 9.0
+
+
+def with_outliers(share: float = SHARE) -> actgp.ContaminatedGaussianLikelihood:
+    likelihood = actgp.ContaminatedGaussianLikelihood(share=share).double()
+    likelihood.noise, likelihood.outlier_noise = NOISE, OUTLIERS
+    return likelihood
+
+
+def density(y: float, f: float, variance: float = 0.0) -> float:
+    """By scipy, of y about f with a Gaussian part of its own."""
+    sd, wide = (NOISE + variance) ** 0.5, (NOISE + OUTLIERS + variance) ** 0.5
+    return float((1 - SHARE) * norm.pdf(y, f, sd) + SHARE * norm.pdf(y, f, wide))
+
+
+def column(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64).unsqueeze(-1)
+
+
+@pytest.mark.parametrize("y", [0.3, -2.0, 40.0])
+def test_the_density_is_the_mixtures(y: float) -> None:
+    likelihood = with_outliers()
+    expected = torch.tensor([density(y, 0.1)], dtype=torch.float64).log()
+    torch.testing.assert_close(conditional_log_prob(likelihood, column(0.1), column(y)), expected)
+    torch.testing.assert_close(log_marginal(likelihood, column(y), column(0.1), column(0.0)), expected)
+    torch.testing.assert_close(expected_log_prob(likelihood, column(y), column(0.1), column(0.0)), expected)
+
+
+@pytest.mark.parametrize("y", [0.3, -2.0, 40.0])
+def test_what_training_maximises_against_quadrature(y: float) -> None:
+    likelihood, mean, variance = with_outliers(), 0.4, 0.3
+    at = (column(y), column(mean), column(variance))
+    marginal = torch.tensor([density(y, mean, variance)], dtype=torch.float64).log()
+    torch.testing.assert_close(log_marginal(likelihood, *at), marginal)
+
+    x, weights = hermgauss(200)
+    f = mean + (2 * variance) ** 0.5 * x
+    expected = sum(w * log(density(y, at_f)) for w, at_f in zip(weights, f, strict=True)) / pi**0.5
+    bound = expected_log_prob(likelihood, *at).item()
+    assert bound <= expected + 1e-9
+    assert bound > expected - 0.2
+    gaussian = GaussianLikelihood().double()
+    gaussian.noise = NOISE
+    assert bound > expected_log_prob(gaussian, *at).item() - SHARE * 2  # never much below that without outliers
+
+
+def test_gradients_of_all_that_enters() -> None:
+    likelihood = with_outliers()
+    y, mean, variance = column(0.3, 9.0), column(0.1, 0.2).requires_grad_(), column(0.2, 0.5).requires_grad_()
+    raw = [p.detach().clone().requires_grad_() for p in (likelihood.raw_noise, likelihood.raw_outlier_noise)]
+
+    def value(f: torch.Tensor, v: torch.Tensor, noise: torch.Tensor, outliers: torch.Tensor) -> torch.Tensor:
+        state = {"likelihood.noise_covar.raw_noise": noise, "likelihood.raw_outlier_noise": outliers}
+        return torch.func.functional_call(Both(likelihood, y), state, (f, v))
+
+    assert gradcheck(value, (mean, variance, *raw))
+
+
+class Both(torch.nn.Module):
+    def __init__(self, likelihood: actgp.ContaminatedGaussianLikelihood, y: torch.Tensor) -> None:
+        super().__init__()
+        self.likelihood, self.y = likelihood, y
+
+    def forward(self, mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
+        at = (self.likelihood, self.y, mean, variance)
+        return torch.stack([log_marginal(*at), expected_log_prob(*at)])
+
+
+def test_information_against_quadrature() -> None:
+    def integrand(y: float) -> float:
+        wide = NOISE + OUTLIERS
+        a, b = norm.pdf(y, 0.0, NOISE**0.5) * (1 - SHARE), norm.pdf(y, 0.0, wide**0.5) * SHARE
+        slope = -y * (a / NOISE + b / wide)
+        return float(slope**2 / (a + b))
+
+    expected, _ = quad(integrand, -25.0, 25.0, points=[-2.0, 0.0, 2.0], limit=500)
+    (factor,) = fisher_factors(with_outliers(), column(0.7)).flatten().tolist()
+    assert factor**2 == pytest.approx(expected, rel=1e-8)
+    assert factor**2 < 1 / NOISE
+
+
+def test_without_outliers_it_is_gaussian() -> None:
+    rare, gaussian = with_outliers(share=1e-14), GaussianLikelihood().double()
+    gaussian.noise = NOISE
+    at = (column(0.3, -1.0), column(0.1, 0.2), column(0.2, 0.5))
+    for function in (log_marginal, expected_log_prob):
+        torch.testing.assert_close(function(rare, *at), function(gaussian, *at))
+    torch.testing.assert_close(fisher_factors(rare, column(0.0)), fisher_factors(gaussian, column(0.0)))
+
+
+def test_draws_have_the_variance_of_the_mixture() -> None:
+    torch.manual_seed(0)
+    drawn = conditional(with_outliers(), column(1.0).expand(200_000, 1)).sample()
+    expected = NOISE + SHARE * OUTLIERS
+    assert drawn.mean().item() == pytest.approx(1.0, abs=0.01)
+    assert drawn.var().item() == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, nan])
+def test_shares_that_make_no_sense_are_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="share must"):
+        actgp.ContaminatedGaussianLikelihood(share=share)
+
+
+def test_exact_regression_refuses_outliers(generator: torch.Generator) -> None:
+    X = torch.randn(5, 2, generator=generator)
+    with pytest.raises(TypeError, match="got ContaminatedGaussianLikelihood; use SVGP"):
+        actgp.GPR(X, X[:, 0], actgp.ArcCosine(2), actgp.ContaminatedGaussianLikelihood())
+
+
+def test_an_outlier_bends_a_function_less(generator: torch.Generator) -> None:
+    X = torch.linspace(-2, 2, 100, dtype=torch.float64).unsqueeze(-1)
+    truth = X[:, 0].sin()
+    y = truth + 0.05 * torch.randn(100, dtype=torch.float64, generator=generator)
+    y[::25] += 3.0
+    recipe = actgp.Recipe(network_steps=500, num_steps=500, objective="elbo", kl_weight=1.0, validation=0.0)
+    errors = {}
+    for likelihood in (GaussianLikelihood(), actgp.ContaminatedGaussianLikelihood(share=0.05)):
+        model = actgp.deep_gp(1, num_layers=1, num_inducing=16, likelihood=likelihood).double()
+        model.likelihood.noise = 0.01
+        g = torch.Generator().manual_seed(0)
+        actgp.fit(model, X, y, recipe, generator=g, progress=False)
+        errors[type(likelihood)] = (model.predict(X).mean - truth).square().mean().sqrt().item()
+    assert errors[actgp.ContaminatedGaussianLikelihood] < 0.5 * errors[GaussianLikelihood]
