@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 import torch
+from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor
 
 import actgp
@@ -14,10 +15,15 @@ from benchmarks.problem import Problem
 
 
 def model_of(problem: Problem, num_points: int | None = 0) -> actgp.DeepGP:
-    """The default model, with weights to carry; without inducing points beside its units, unless these are wanted."""
+    """The default model with Gaussian noise, as its peers have; without points beside its units, unless wanted."""
     g = torch.Generator().manual_seed(0)
     model = actgp.deep_gp(
-        problem.input_dim, problem.num_outputs, num_inducing=problem.num_inducing, num_points=num_points, generator=g
+        problem.input_dim,
+        problem.num_outputs,
+        num_inducing=problem.num_inducing,
+        num_points=num_points,
+        likelihood=GaussianLikelihood(),
+        generator=g,
     )
     with torch.no_grad():
         for layer in model.gp_layers:

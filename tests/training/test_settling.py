@@ -7,7 +7,7 @@ from math import log
 
 import pytest
 import torch
-from gpytorch.constraints import Interval, LessThan, Positive
+from gpytorch.constraints import GreaterThan, Interval, LessThan, Positive
 from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likelihood, SoftmaxLikelihood
 
 import actgp
@@ -24,8 +24,10 @@ def settle(deep: actgp.DeepGP, X: torch.Tensor, y: torch.Tensor) -> None:
 
 
 def model(noise: float) -> actgp.DeepGP:
-    """Knows that f is nearly zero, and has a noise of its own."""
-    deep = actgp.deep_gp(2, num_layers=2, num_inducing=6, generator=torch.Generator().manual_seed(0)).double()
+    """Knows that f is nearly zero, and has a noise of its own, without outliers."""
+    likelihood = GaussianLikelihood(noise_constraint=GreaterThan(1e-6))
+    g = torch.Generator().manual_seed(0)
+    deep = actgp.deep_gp(2, num_layers=2, num_inducing=6, likelihood=likelihood, generator=g).double()
     for layer in deep.gp_layers:
         layer.kernel.variance = torch.tensor(1e-6)
     deep.likelihood.noise = noise
@@ -45,6 +47,19 @@ def test_many_rows_find_the_noise(start: float) -> None:
     settle(deep, X, y)
     assert deep.likelihood.noise.item() == pytest.approx(y.square().mean().item(), rel=0.02)
     assert posterior_score(deep, X, y) >= before
+
+
+def test_rows_find_the_noise_among_outliers_which_keep_theirs() -> None:
+    X, y = rows(2_000, sd=0.2)
+    y[::100] *= 30.0
+    gaussian, contaminated = model(0.1), model(0.1)
+    contaminated.likelihood = actgp.ContaminatedGaussianLikelihood().double()
+    contaminated.likelihood.noise, contaminated.likelihood.outlier_noise = 0.1, 36.0
+    for deep in (gaussian, contaminated):
+        settle(deep, X, y)
+    assert contaminated.likelihood.noise.item() == pytest.approx(0.04, rel=0.1)
+    assert contaminated.likelihood.outlier_noise.item() == pytest.approx(36.0)
+    assert gaussian.likelihood.noise.item() > 0.2
 
 
 def test_few_rows_say_little() -> None:

@@ -23,6 +23,7 @@ from actgp.training.warm_start import ScaledModel, gauss_newton, seek
 
 LIKELIHOODS: dict[str, tuple[Likelihood, int]] = {
     "gaussian": (GaussianLikelihood(), 1),
+    "outliers": (actgp.ContaminatedGaussianLikelihood(), 1),
     "student": (StudentTLikelihood(), 1),
     "bernoulli": (BernoulliLikelihood(), 1),
     "poisson": (PoissonLikelihood(), 1),
@@ -100,6 +101,18 @@ def test_every_likelihood_starts_warm_with_its_mean_unchanged(name: str, dtype: 
     tolerance = 1e-3 if dtype == torch.float32 else 1e-8
     torch.testing.assert_close(model.mean(X), before, rtol=tolerance, atol=tolerance)
     assert objective() > cold
+
+
+def test_outliers_start_ten_times_as_wide_as_the_error_of_the_network() -> None:
+    free, frozen = (deep(actgp.ContaminatedGaussianLikelihood(), 1, torch.float64) for _ in range(2))
+    frozen.likelihood.raw_outlier_noise.requires_grad_(False)
+    before = frozen.likelihood.outlier_noise.item()
+    X, y = data("gaussian", torch.float64)
+    for model in (free, frozen):
+        warm_start(model, batches_of(model, X, y), Recipe(), 1.0)
+    error = (free.mean(X) - y).square().mean().item()
+    assert free.likelihood.outlier_noise.item() == pytest.approx(100 * error)
+    assert frozen.likelihood.outlier_noise.item() == before
 
 
 def test_scaling_leaves_the_mean_and_moves_the_rest() -> None:
