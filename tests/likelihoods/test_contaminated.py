@@ -2,6 +2,7 @@ from math import log, nan, pi
 
 import pytest
 import torch
+from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import GaussianLikelihood
 from numpy.polynomial.hermite import hermgauss
 from scipy.integrate import quad
@@ -113,6 +114,16 @@ def test_draws_have_the_variance_of_the_mixture() -> None:
 def test_shares_that_make_no_sense_are_refused(share: float) -> None:
     with pytest.raises(ValueError, match="share must"):
         actgp.ContaminatedGaussianLikelihood(share=share)
+
+
+def test_gpytorch_finds_the_same_behind_its_own_interface(generator: torch.Generator) -> None:
+    likelihood, y = with_outliers(), column(0.3, 9.0)[:, 0]
+    mean, B = torch.randn(2, dtype=torch.float64, generator=generator), torch.eye(2, dtype=torch.float64) + 0.3
+    f = MultivariateNormal(mean, B @ B)
+    at = (y[:, None], mean[:, None], f.variance[:, None])
+    torch.testing.assert_close(likelihood.log_marginal(y, f), log_marginal(likelihood, *at))
+    torch.testing.assert_close(likelihood(f).log_prob(y), log_marginal(likelihood, *at))
+    torch.testing.assert_close(likelihood.expected_log_prob(y, f), expected_log_prob(likelihood, *at))
 
 
 def test_exact_regression_refuses_outliers(generator: torch.Generator) -> None:

@@ -6,7 +6,7 @@ To Gaussian noise a value ten standard deviations away is all but impossible: it
 and noise. If one value in a hundred may be an outlier, it costs five more than an ordinary one, and pulls little.
 """
 
-from math import log, log1p
+from math import log, log1p, pi
 
 import torch
 from gpytorch.constraints import Interval, Positive
@@ -14,7 +14,7 @@ from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.priors import Prior
 from jaxtyping import Float
 from torch import Tensor
-from torch.distributions import Categorical, MixtureSameFamily, Normal
+from torch.distributions import Categorical, Distribution, MixtureSameFamily, Normal
 
 from actgp import checks
 
@@ -37,6 +37,8 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
         >>> import actgp
         >>> model = actgp.deep_gp(8, likelihood=actgp.ContaminatedGaussianLikelihood(share=0.05))
     """
+
+    has_analytic_marginal = False  # it has one, but not a normal one
 
     def __init__(
         self, noise_prior: Prior | None = None, noise_constraint: Interval | None = None, *, share: float = SHARE
@@ -61,12 +63,53 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
         value = torch.as_tensor(value).to(self.raw_outlier_noise)
         self.initialize(raw_outlier_noise=self.raw_outlier_noise_constraint.inverse_transform(value))
 
+    def expected_log_prob(self, target: Tensor, input: Distribution, *args: object, **kwargs: object) -> Tensor:
+        """A bound of E[log p(y_i | f_i)] from below (`contaminated_expectation`)."""
+        return contaminated_expectation(self, target, input.mean, input.variance)
+
+    def log_marginal(
+        self, observations: Tensor, function_dist: Distribution, *args: object, **kwargs: object
+    ) -> Tensor:
+        """log p(y_i) for f_i of these means and variances."""
+        return contaminated_marginal(self, observations, function_dist.mean, function_dist.variance)
+
+    def marginal(self, function_dist: Distribution, *args: object, **kwargs: object) -> MixtureSameFamily:
+        """p(y_i) for each i by itself."""
+        return self._mixture(function_dist.mean, function_dist.variance)
+
     def forward(self, function_samples: Tensor, *args: object, **kwargs: object) -> MixtureSameFamily:
         """p(y | f)."""
-        log_weights, variances = noise_mixture(self)
-        means = function_samples.unsqueeze(-1).expand(*function_samples.shape, len(variances))
-        components = Normal(means, variances.sqrt().expand_as(means))
-        return MixtureSameFamily(Categorical(logits=log_weights.expand_as(means)), components)
+        return self._mixture(function_samples, torch.zeros_like(function_samples))
+
+    def _mixture(self, mean: Tensor, variance: Tensor) -> MixtureSameFamily:
+        log_weights, noises = noise_mixture(self)
+        total = variance.unsqueeze(-1) + noises  # [*batch, C]
+        components = Normal(mean.unsqueeze(-1).expand_as(total), total.sqrt())
+        return MixtureSameFamily(Categorical(logits=log_weights.expand_as(total)), components)
+
+
+def contaminated_expectation(
+    likelihood: ContaminatedGaussianLikelihood, y: Tensor, mean: Tensor, variance: Tensor
+) -> Float[Tensor, "*batch"]:
+    """A bound of E[log p(y | f)] from below.
+
+    It is that of a model in which y has an indicator c of its own, of being an outlier, with the best q(c):
+
+        E[log Σ_c w_c p_c(y | f)] ≥ max_q Σ_c q_c (E[log p_c(y | f)] + log w_c/q_c) = log Σ_c w_c exp E[log p_c(y | f)]
+    """
+    log_weights, noises = noise_mixture(likelihood)
+    squares = ((y - mean).square() + variance).unsqueeze(-1) / noises  # [*batch, C]
+    return (log_weights - 0.5 * (log(2 * pi) + noises.log() + squares)).logsumexp(-1)
+
+
+def contaminated_marginal(
+    likelihood: ContaminatedGaussianLikelihood, y: Tensor, mean: Tensor, variance: Tensor
+) -> Float[Tensor, "*batch"]:
+    """The logarithm of Σ_c w_c N(y; mean, variance + noise_c)."""
+    log_weights, noises = noise_mixture(likelihood)
+    total = variance.unsqueeze(-1) + noises  # [*batch, C]
+    squares = (y - mean).square().unsqueeze(-1) / total
+    return (log_weights - 0.5 * (log(2 * pi) + total.log() + squares)).logsumexp(-1)
 
 
 def noise_mixture(likelihood: GaussianLikelihood) -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:

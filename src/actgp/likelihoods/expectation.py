@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.distributions import Distribution, Normal
 
-from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood, noise_mixture
+from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood, contaminated_expectation
 
 NUM_SAMPLES = 32
 
@@ -26,9 +26,7 @@ def expected_log_prob(
 
     In closed form for Gaussian noise, by Gauss–Hermite quadrature for likelihoods of one latent function, by sampling
     (reparametrised, with `generator`) for the others. For Gaussian noise with outliers a bound from below, in closed
-    form too: that of a model in which y_i has an indicator c of its own, of being one, with the best q(c),
-
-        E[log Σ_c w_c p_c(y | f)] ≥ max_q Σ_c q_c (E[log p_c(y | f)] + log w_c/q_c) = log Σ_c w_c exp E[log p_c(y | f)]
+    form too (`contaminated_expectation`).
 
     Args:
         likelihood: Any gpytorch likelihood.
@@ -38,9 +36,7 @@ def expected_log_prob(
         generator: Source of randomness where sampling is needed.
     """
     if isinstance(likelihood, ContaminatedGaussianLikelihood):
-        log_weights, noises = noise_mixture(likelihood)
-        squares = ((y - mean).square() + variance).unsqueeze(-1) / noises  # [*batch, N, P, C]
-        return (log_weights - 0.5 * (log(2 * pi) + noises.log() + squares)).logsumexp(-1).sum(-1)
+        return contaminated_expectation(likelihood, y, mean, variance).sum(-1)
     if isinstance(likelihood, GaussianLikelihood):
         noise = likelihood.noise
         # E[−½ log 2πσ² − (y−f)²/2σ²] = −½ (log 2πσ² + ((y−μ)² + s²)/σ²)

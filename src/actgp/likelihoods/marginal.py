@@ -1,6 +1,6 @@
 """log ∫ p(y | f) q(f) df for Gaussian marginals q(f): what a prediction is scored by, and can be trained on."""
 
-from math import log, pi
+from math import log
 
 import torch
 from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likelihood
@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.distributions import Normal
 
-from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood, noise_mixture
+from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood, contaminated_marginal
 from actgp.likelihoods.expectation import NUM_SAMPLES, conditional, conditional_log_prob, sample_latent
 
 QUADRATURE_POINTS = 61
@@ -37,10 +37,7 @@ def log_marginal(
         generator: Source of randomness where sampling is needed.
     """
     if isinstance(likelihood, ContaminatedGaussianLikelihood):
-        log_weights, noises = noise_mixture(likelihood)
-        total = variance.unsqueeze(-1) + noises  # [*batch, N, P, C]
-        squares = (y - mean).square().unsqueeze(-1) / total
-        return (log_weights - 0.5 * (log(2 * pi) + total.log() + squares)).logsumexp(-1).sum(-1)
+        return contaminated_marginal(likelihood, y, mean, variance).sum(-1)
     if isinstance(likelihood, GaussianLikelihood):
         return Normal(mean, (variance + likelihood.noise).sqrt(), validate_args=False).log_prob(y).sum(-1)
     if isinstance(likelihood, BernoulliLikelihood):
