@@ -116,6 +116,14 @@ def test_shares_that_make_no_sense_are_refused(share: float) -> None:
         actgp.ContaminatedGaussianLikelihood(share=share)
 
 
+@pytest.mark.parametrize("noise", [0.0, -1.0, nan])
+def test_outliers_without_noise_are_refused_and_change_nothing(noise: float) -> None:
+    likelihood = with_outliers()
+    with pytest.raises(ValueError, match="outlier_noise must"):
+        likelihood.outlier_noise = noise
+    assert likelihood.outlier_noise.item() == pytest.approx(OUTLIERS)
+
+
 def test_gpytorch_finds_the_same_behind_its_own_interface(generator: torch.Generator) -> None:
     likelihood, y = with_outliers(), column(0.3, 9.0)[:, 0]
     mean, B = torch.randn(2, dtype=torch.float64, generator=generator), torch.eye(2, dtype=torch.float64) + 0.3

@@ -60,8 +60,8 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
 
     @outlier_noise.setter
     def outlier_noise(self, value: float | Tensor) -> None:
-        value = torch.as_tensor(value).to(self.raw_outlier_noise)
-        self.initialize(raw_outlier_noise=self.raw_outlier_noise_constraint.inverse_transform(value))
+        noise = self.raw_outlier_noise.new_tensor(checks.positive(float(value), "outlier_noise"))
+        self.initialize(raw_outlier_noise=self.raw_outlier_noise_constraint.inverse_transform(noise))
 
     def expected_log_prob(self, target: Tensor, input: Distribution, *args: object, **kwargs: object) -> Tensor:
         """A bound of E[log p(y_i | f_i)] from below (`contaminated_expectation`)."""
