@@ -6,11 +6,14 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import GaussianLikelihood
 from numpy.polynomial.hermite import hermgauss
 from scipy.integrate import quad
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
 from scipy.stats import norm
 from torch.autograd import gradcheck
 
 import actgp
 from actgp.likelihoods import conditional, conditional_log_prob, expected_log_prob, fisher_factors, log_marginal
+from actgp.models import rebuild
 
 SHARE, NOISE, OUTLIERS = 0.03, 0.25, 9.0
 
@@ -52,7 +55,14 @@ def test_what_training_maximises_against_quadrature(y: float) -> None:
     expected = sum(w * log(density(y, at_f)) for w, at_f in zip(weights, f, strict=True)) / pi**0.5
     bound = expected_log_prob(likelihood, *at).item()
     assert bound <= expected + 1e-9
-    assert bound > expected - 0.2
+    means = [norm.logpdf(y, mean, s**0.5) - variance / (2 * s) for s in (NOISE, NOISE + OUTLIERS)]  # E[log p_c(y | f)]
+
+    def of_indicator(q: float) -> float:
+        weights = ((1 - q, 1 - SHARE), (q, SHARE))
+        return sum(q_c * (m + log(w_c / q_c)) for (q_c, w_c), m in zip(weights, means, strict=True))
+
+    best = minimize_scalar(lambda logit: -of_indicator(expit(logit)), bounds=(-30, 30), method="bounded")
+    assert bound == pytest.approx(-best.fun, abs=1e-6)
     gaussian = GaussianLikelihood().double()
     gaussian.noise = NOISE
     assert bound > expected_log_prob(gaussian, *at).item() - SHARE * 2  # never much below that without outliers
@@ -116,6 +126,18 @@ def test_shares_that_make_no_sense_are_refused(share: float) -> None:
         actgp.ContaminatedGaussianLikelihood(share=share)
 
 
+def test_the_share_stays() -> None:
+    with pytest.raises(AttributeError):
+        with_outliers().share = 0.5  # type: ignore[misc]
+
+
+def test_a_file_with_a_share_that_makes_no_sense_is_refused() -> None:
+    description = actgp.deep_gp(2, num_layers=1, num_inducing=4).describe()
+    description.document["likelihood"]["share"] = 1.5
+    with pytest.raises(ValueError, match="a share between 0 and 1, got 1.5"):
+        rebuild(description.document, description.tensors)
+
+
 @pytest.mark.parametrize("noise", [0.0, -1.0, nan])
 def test_outliers_without_noise_are_refused_and_change_nothing(noise: float) -> None:
     likelihood = with_outliers()
@@ -138,6 +160,9 @@ def test_exact_regression_refuses_outliers(generator: torch.Generator) -> None:
     X = torch.randn(5, 2, generator=generator)
     with pytest.raises(TypeError, match="got ContaminatedGaussianLikelihood; use SVGP"):
         actgp.GPR(X, X[:, 0], actgp.ArcCosine(2), actgp.ContaminatedGaussianLikelihood())
+    with pytest.raises(TypeError, match="got ContaminatedGaussianLikelihood; use SVGP"):
+        Z = actgp.InducingPoints(X[:2])
+        actgp.SGPR(X, X[:, 0], actgp.ArcCosine(2), Z, actgp.ContaminatedGaussianLikelihood())
 
 
 def test_an_outlier_bends_a_function_less(generator: torch.Generator) -> None:

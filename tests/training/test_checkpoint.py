@@ -222,6 +222,7 @@ def test_a_checkpoint_of_a_model_with_other_parts_is_refused(tmp_path: Path) -> 
         {"num_levels": 12},
         {"prior_mean": "zero"},
         {"horizon": 9.0},
+        {"likelihood": actgp.ContaminatedGaussianLikelihood(share=0.3)},
     ]
     first, *others = (actgp.deep_gp(2, 1, 2, 10, **shape) for shape in shapes)
     actgp.fit(first, X, y, short, checkpoint=path, progress=False)

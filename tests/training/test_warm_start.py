@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from gpytorch.constraints import Interval
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.likelihoods import (
     BernoulliLikelihood,
@@ -113,6 +114,18 @@ def test_outliers_start_ten_times_as_wide_as_the_error_of_the_network() -> None:
     error = (free.mean(X) - y).square().mean().item()
     assert free.likelihood.outlier_noise.item() == pytest.approx(100 * error)
     assert frozen.likelihood.outlier_noise.item() == before
+
+
+def test_outliers_start_wide_also_beside_noise_that_is_fixed_and_within_their_bounds() -> None:
+    fixed, bounded = (deep(actgp.ContaminatedGaussianLikelihood(), 1, torch.float64) for _ in range(2))
+    fixed.likelihood.raw_noise.requires_grad_(False)
+    bounded.likelihood.register_constraint("raw_outlier_noise", Interval(0.01, 0.5))
+    X, y = data("gaussian", torch.float64)
+    for model in (fixed, bounded):
+        warm_start(model, batches_of(model, X, y), Recipe(), 1.0)
+    error = (fixed.mean(X) - y).square().mean().item()
+    assert fixed.likelihood.outlier_noise.item() == pytest.approx(100 * error)
+    assert 0.01 < bounded.likelihood.outlier_noise.item() < 0.5
 
 
 def test_scaling_leaves_the_mean_and_moves_the_rest() -> None:

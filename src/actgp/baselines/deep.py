@@ -64,12 +64,12 @@ class OurDeepGP:
         recipe: Mapping[str, Any] | None = None,
     ) -> None:
         self.settings, self.seed = settings, seed
-        self.shape = {"num_layers": settings.num_layers, **copy.deepcopy(dict(model or {}))}
+        self.shape = {"num_layers": settings.num_layers, **(model or {})}
         self.training = dict(recipe or {})
 
     def fit(self, X: Float[Tensor, "N D"], y: Float[Tensor, " N"]) -> None:
         g = torch.Generator().manual_seed(self.seed)
-        self.model = deep_gp(X.shape[1], generator=g, **self.shape)
+        self.model = deep_gp(X.shape[1], generator=g, **copy.deepcopy(self.shape))
         suited, most = replace(Recipe.suited_to(self.model), **self.training), self.settings.network_steps
         recipe = replace(suited, network_steps=min(suited.network_steps, most), num_steps=min(suited.num_steps, most))
         fit(self.model, X, y, recipe, generator=g, progress=False)

@@ -80,7 +80,8 @@ def _trained(source: Source, estimator: DGPEstimator, likelihood: type[Likelihoo
     tensors = {name.removeprefix(start): t for name, t in source.tensors.items() if name.startswith(start)}
     model = rebuild(source.get("model", dict), tensors)
     if type(model) is not DeepGP or type(model.likelihood) is not likelihood:
-        source.refuse(f"a DeepGP with {likelihood.__name__} as its model", f"another {type(model).__name__}")
+        found = f"a {type(model).__name__} with {type(model.likelihood).__name__}"
+        source.refuse(f"a DeepGP with {likelihood.__name__} as its model", found)
     D = model.gp_layers[0].input_dim
     if any(values.dtype != torch.float64 for values in model.parameters()):
         source.refuse("a model in double precision", "another")

@@ -3,13 +3,14 @@
     p(y | f) = (1 − ε) N(y; f, σ²) + ε N(y; f, σ² + ω²)
 
 To Gaussian noise a value ten standard deviations away is all but impossible: it costs fifty nats, and bends functions
-and noise. If one value in a hundred may be an outlier, it costs five more than an ordinary one, and pulls little.
+and noise. If one value in a hundred may be an outlier, with noise ten times as wide, it costs some seven, and pulls
+little.
 """
 
 from math import log, log1p, pi
 
 import torch
-from gpytorch.constraints import Interval, Positive
+from gpytorch.constraints import GreaterThan, Interval, Positive
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.priors import Prior
 from jaxtyping import Float
@@ -19,6 +20,7 @@ from torch.distributions import Categorical, Distribution, MixtureSameFamily, No
 from actgp import checks
 
 SHARE = 0.01
+SMALLEST_NOISE = 1e-6
 
 
 class ContaminatedGaussianLikelihood(GaussianLikelihood):
@@ -26,10 +28,11 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
 
     Args:
         noise_prior: Of σ², as gpytorch's.
-        noise_constraint: Of σ², as gpytorch's.
+        noise_constraint: Of σ², as gpytorch's; above 1e-6 by default.
         share: ε, what part of the values are outliers.
 
     Attributes:
+        share: ε.
         noise: σ², of values that are no outliers.
         outlier_noise: ω², what outliers have in addition.
 
@@ -43,9 +46,9 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
     def __init__(
         self, noise_prior: Prior | None = None, noise_constraint: Interval | None = None, *, share: float = SHARE
     ) -> None:
-        super().__init__(noise_prior, noise_constraint)
-        self.share = checks.real(share, "share", example=SHARE)
-        if not 0.0 < self.share < 1.0:
+        super().__init__(noise_prior, GreaterThan(SMALLEST_NOISE) if noise_constraint is None else noise_constraint)
+        self._share = checks.real(share, "share", example=SHARE)
+        if not 0.0 < self._share < 1.0:
             raise ValueError(
                 f"share must lie between 0 and 1, got {share}; use gpytorch's GaussianLikelihood where there are no "
                 "outliers"
@@ -54,13 +57,18 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
         self.register_constraint("raw_outlier_noise", Positive())
 
     @property
+    def share(self) -> float:
+        """ε."""
+        return self._share
+
+    @property
     def outlier_noise(self) -> Float[Tensor, " 1"]:
         noise: Tensor = self.raw_outlier_noise_constraint.transform(self.raw_outlier_noise)
         return noise
 
     @outlier_noise.setter
-    def outlier_noise(self, value: float | Tensor) -> None:
-        noise = self.raw_outlier_noise.new_tensor(checks.positive(float(value), "outlier_noise"))
+    def outlier_noise(self, value: float) -> None:
+        noise = self.raw_outlier_noise.new_tensor(checks.positive(value, "outlier_noise"))
         self.initialize(raw_outlier_noise=self.raw_outlier_noise_constraint.inverse_transform(noise))
 
     def expected_log_prob(self, target: Tensor, input: Distribution, *args: object, **kwargs: object) -> Tensor:

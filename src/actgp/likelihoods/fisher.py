@@ -22,9 +22,9 @@ NODES, FARTHEST = 2_001, 10.0  # of an integral over noise: how many, up to how 
 def fisher_factors(likelihood: Likelihood, f: Float[Tensor, "N P"]) -> Float[Tensor, "K N P"]:
     """r_1, …, r_K at each f_i.
 
-    Exact for Gaussian noise (r_p = e_p / σ; less among outliers), the probit (r_p = φ/√(Φ(1−Φ)) e_p) and softmax (one
-    factor for each class: its score times the root of its probability); from draws of y, always the same, for other
-    likelihoods.
+    Exact for Gaussian noise (r_p = e_p / σ; less with outliers, by quadrature), the probit (r_p = φ/√(Φ(1−Φ)) e_p) and
+    softmax (one factor for each class: its score times the root of its probability); from draws of y, always the same,
+    for other likelihoods.
     """
     f = f.detach()
     N, P = f.shape

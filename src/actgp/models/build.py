@@ -5,7 +5,6 @@ from itertools import pairwise
 from typing import Literal
 
 import torch
-from gpytorch.constraints import GreaterThan
 from gpytorch.likelihoods import Likelihood
 
 from actgp import checks
@@ -53,8 +52,9 @@ def deep_gp(
         num_levels: Ñ, the levels of the activation that are kept.
         prior_mean: Of the hidden layers: "zero" as in the paper, or "identity", a skip connection, for hidden_dim = D;
             by default "identity" where that is possible.
-        likelihood: A gpytorch likelihood; by default a `ContaminatedGaussianLikelihood`, Gaussian noise with outliers,
-            of a variance above 1e-6. `gpytorch.likelihoods.GaussianLikelihood()` is the paper's.
+        likelihood: A gpytorch likelihood; by default a `ContaminatedGaussianLikelihood`, Gaussian noise with outliers.
+            `gpytorch.likelihoods.GaussianLikelihood()` is the paper's; it keeps the variance above 1e-4, unless it is
+            given another `noise_constraint`.
         horizon: The radius ‖[h / ℓ, 1]‖ of the last layer's inputs h beyond which it forgets (`Horizon`), and a class
             becomes as probable as any other. None as in the paper: along a ray it stays as probable as it is.
         generator: Draws the initial directions.
@@ -79,8 +79,7 @@ def deep_gp(
         raise ValueError(f"num_points must be less than num_inducing = {M}, got {K}; leave some to activations")
     H = D if hidden_dim is None else checks.integer(hidden_dim, "hidden_dim", minimum=1)
     checks.choice(kernel, "kernel", ("arccosine", "matched"))
-    if likelihood is None:
-        likelihood = ContaminatedGaussianLikelihood(noise_constraint=GreaterThan(1e-6))
+    likelihood = ContaminatedGaussianLikelihood() if likelihood is None else likelihood
     supported(likelihood, P)
     widths = [D, *[H] * (L - 1), P]
     chosen = activation_of("softplus" if activation is None else activation)

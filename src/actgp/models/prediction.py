@@ -128,7 +128,7 @@ class Prediction:
         return squeeze_outputs(lower), squeeze_outputs(upper)
 
     def normal_components(self) -> tuple[Float[Tensor, " K"], Float[Tensor, "K N P"], Float[Tensor, "K N P"]]:
-        """For Gaussian noise, y as a mixture of normals: weights, means, variances."""
+        """For Gaussian noise, each output of y by itself as a mixture of normals: weights, means, variances."""
         if not isinstance(self.likelihood, GaussianLikelihood):
             raise ValueError(
                 f"a mixture of normals needs Gaussian noise, got {type(self.likelihood).__name__}; use mean, variance "

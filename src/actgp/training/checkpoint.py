@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from actgp import files
-from actgp.blueprints import describe_layer
+from actgp.blueprints import describe_layer, describe_likelihood
 from actgp.layers import GPLayer
 from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches, fingerprint
@@ -143,7 +143,11 @@ class Run:
 
 def _shape(model: DeepGP) -> list[Any]:
     """What layers are beside their tensors, as it comes back from a file."""
-    shape: list[Any] = [*(_told(layer) for layer in model.gp_layers), type(model.likelihood).__name__]
+    try:
+        likelihood: Any = describe_likelihood(model.likelihood, "likelihood")
+    except TypeError:  # it is code
+        likelihood = type(model.likelihood).__name__
+    shape: list[Any] = [*(_told(layer) for layer in model.gp_layers), likelihood]
     return json.loads(json.dumps(shape))
 
 

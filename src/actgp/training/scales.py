@@ -2,6 +2,7 @@
 
 from math import inf, isfinite
 
+import torch
 from gpytorch.constraints import Interval
 from gpytorch.kernels import ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
@@ -12,7 +13,6 @@ from actgp.layers import GPLayer
 from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.models import DeepGP
 
-OUTLIER_WIDTH = 10.0  # ω / σ at the start
 SMALLEST_NOISE = 1e-12  # where there is no bound above zero, and the data have no noise
 
 
@@ -21,20 +21,29 @@ def has_free_noise(model: DeepGP) -> bool:
     return isinstance(model.likelihood, GaussianLikelihood) and model.likelihood.raw_noise.requires_grad
 
 
-def start_noise(model: DeepGP, noise: float) -> None:
-    """Sets the noise variance; outliers, if there may be any, start some times as wide."""
-    set_noise(model, noise)
+def has_free_outliers(model: DeepGP) -> bool:
+    """Whether there are outliers whose noise may be changed."""
     likelihood = model.likelihood
-    if isinstance(likelihood, ContaminatedGaussianLikelihood) and likelihood.raw_outlier_noise.requires_grad:
-        likelihood.outlier_noise = OUTLIER_WIDTH**2 * likelihood.noise.detach()
+    return isinstance(likelihood, ContaminatedGaussianLikelihood) and likelihood.raw_outlier_noise.requires_grad
 
 
 def set_noise(model: DeepGP, noise: float) -> None:
-    """Sets the noise variance, within its bounds: at a bound itself there is no gradient."""
-    constraint = model.likelihood.noise_covar.raw_noise_constraint
+    """Sets the noise variance, within its bounds."""
+    model.likelihood.noise = _within(model.likelihood.noise_covar.raw_noise_constraint, noise)
+
+
+def set_outlier_noise(model: DeepGP, noise: float) -> None:
+    """Sets what outliers have in addition, within its bounds."""
+    likelihood = model.likelihood
+    largest = torch.finfo(likelihood.raw_outlier_noise.dtype).max
+    likelihood.outlier_noise = min(_within(likelihood.raw_outlier_noise_constraint, noise), 0.1 * largest)
+
+
+def _within(constraint: Interval, value: float) -> float:
+    """Inside its bounds: at a bound itself there is no gradient."""
     lower, upper = float(constraint.lower_bound), float(constraint.upper_bound)
     highest = upper - 0.001 * (upper - max(lower, 0.0)) if isfinite(upper) else upper
-    model.likelihood.noise = min(max(noise, 1.001 * lower, SMALLEST_NOISE), highest)
+    return min(max(value, 1.001 * lower, SMALLEST_NOISE), highest)
 
 
 def free_variance(layer: GPLayer) -> Tensor | None:

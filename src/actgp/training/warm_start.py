@@ -25,8 +25,16 @@ from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches
 from actgp.training.objectives import posterior_objective
 from actgp.training.recipe import Recipe
-from actgp.training.scales import free_variance, has_free_noise, set_noise, set_variance, start_noise
+from actgp.training.scales import (
+    free_variance,
+    has_free_noise,
+    has_free_outliers,
+    set_noise,
+    set_outlier_noise,
+    set_variance,
+)
 
+OUTLIER_WIDTH = 10.0  # ω, relative to the error
 ROWS_TO_JUDGE_BY = 1_000
 FACTORS = (10.0, 10.0**0.5)  # of the steps in which scales are sought: first long ones, then shorter ones
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e4
@@ -102,7 +110,7 @@ class ScaledModel:
             if variance is not None:
                 set_variance(layer, variance * scale)
             if layer.q.raw_scale_tril.requires_grad:
-                H = scale / (noise * kl_weight) * total
+                H = scale / (noise * kl_weight) * total  # among outliers nearly, since theirs stays
                 layer.q.assign(mean * scale**-0.5, block_posterior_scale(H, layer.q.blocks).to(mean))
         if self.noise is not None:
             set_noise(self.model, self.noise.item() * noise)
@@ -139,11 +147,16 @@ def _sensitivities(model: DeepGP, h: Tensor) -> list[Tensor]:
 
 
 def _start_noise(model: DeepGP, batches: Batches) -> None:
-    """Gaussian noise starts as the network's training error."""
-    if not has_free_noise(model):
+    """Gaussian noise starts as the network's training error; outliers ten times as wide."""
+    if not (has_free_noise(model) or has_free_outliers(model)):
         return
     errors = [(model.mean(X).reshape(y.shape) - y).square() for X, y in batches.all()]
-    start_noise(model, torch.cat(errors).mean().item())
+    error = torch.cat(errors).mean().item()
+    if has_free_noise(model):
+        set_noise(model, error)
+        error = model.likelihood.noise.item()
+    if has_free_outliers(model):
+        set_outlier_noise(model, OUTLIER_WIDTH**2 * error)
 
 
 def _some_rows(batches: Batches) -> Batch:
