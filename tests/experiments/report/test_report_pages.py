@@ -120,6 +120,7 @@ def test_tables_have_all_their_cells(report: Report) -> None:
         "Median training time in seconds": (5, 4),
         "Median NLPD with one ingredient taken out at a time": (5, 3),
         "Median RMSE with one ingredient taken out at a time": (5, 3),
+        "Median CRPS with one ingredient taken out at a time": (5, 3),
         "Banana data: median over seeds, and quartiles in brackets": (5, 6),
         "Median NLPD in the units of the data": (5, 4),
         "Median RMSE in the units of the data": (5, 4),

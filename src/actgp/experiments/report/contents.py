@@ -102,11 +102,9 @@ def _images(runs: Sequence[ImageRun], folder: Path, prefix: str) -> list[Block]:
 
 
 def _introduction(results: Results, models: Sequence[str]) -> list[Block]:
-    splits = sorted({len(results.splits(data)) for data in results.data_sets})
-    of = " to ".join(str(n) for n in dict.fromkeys((splits[0], splits[-1])))
     text = (
-        f"{_plural(len(models), 'model')} on {_plural(len(results.data_sets), 'data set')} with {of} "
-        f"split{'s' if splits[-1] > 1 else ''} into training and held-out data. Scores are of held-out data, with "
+        f"{_plural(len(models), 'model')} on {_plural(len(results.data_sets), 'data set')} with {_splits(results)} "
+        "into training and held-out data. Scores are of held-out data, with "
         "targets standardised by the training part; tables show medians over splits, the best in bold, and beside the "
         "name of a data set its numbers of rows and inputs. A run that failed counts as infinitely bad."
     )
@@ -121,11 +119,19 @@ def _introduction(results: Results, models: Sequence[str]) -> list[Block]:
 
 def _ablation(results: Results) -> list[Block]:
     rows, title = ranks.order(results), "with one ingredient taken out at a time"
+    shown = (metrics.NLPD, metrics.RMSE, metrics.CRPS)
     return [
         Heading("What each ingredient is worth"),
-        tables.medians(results, rows, metrics.NLPD, f"Median NLPD {title}"),
-        tables.medians(results, rows, metrics.RMSE, f"Median RMSE {title}"),
+        Paragraph(f"Our default, and the same {title}: {_splits(results)} of each data set, among those above."),
+        *(tables.medians(results, rows, metric, f"Median {metric.name} {title}") for metric in shown),
     ]
+
+
+def _splits(results: Results) -> str:
+    """How many splits data sets have."""
+    numbers = sorted({len(results.splits(data)) for data in results.data_sets})
+    of = " to ".join(str(n) for n in dict.fromkeys((numbers[0], numbers[-1])))
+    return f"{of} split{'s' if numbers[-1] > 1 else ''}"
 
 
 def _ranks(results: Results) -> list[Block]:
