@@ -145,7 +145,7 @@ def _shape(model: DeepGP) -> list[Any]:
     """What layers are beside their tensors, as it comes back from a file."""
     try:
         likelihood: Any = describe_likelihood(model.likelihood, "likelihood")
-    except TypeError:  # it is code
+    except (TypeError, ValueError):  # it is code, or has more than one number for a parameter
         likelihood = type(model.likelihood).__name__
     shape: list[Any] = [*(_told(layer) for layer in model.gp_layers), likelihood]
     return json.loads(json.dumps(shape))
