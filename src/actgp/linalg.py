@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp.tracing import tracing
@@ -110,16 +110,35 @@ class InverseCholesky(torch.autograd.Function):
         return -0.5 * inverse_cholesky_gradient(R, grad)
 
 
-def invert(L: Float64[Tensor, "M M"]) -> Float64[Tensor, "M M"]:
+def inverse_choleskys(K: Float64[Tensor, "L M M"]) -> Float64[Tensor, "L M M"]:
+    """R = L⁻¹ of each matrix of a stack, whose diagonals are changed by the jitter; without gradients."""
+    diagonals = K.diagonal(dim1=-2, dim2=-1)
+    before = diagonals.clone()
+    diagonals.add_(before.mean(-1, keepdim=True), alpha=RELATIVE_JITTER)
+    L, info = torch.linalg.cholesky_ex(K)
+    if info.any():  # some need more
+        diagonals.copy_(before)
+        L = torch.stack([stable_cholesky(matrix).L for matrix in K])
+    return invert(L)
+
+
+def invert(L: Float64[Tensor, "*batch M M"]) -> Float64[Tensor, "*batch M M"]:
     """L⁻¹ of a lower triangle."""
-    return torch.linalg.solve_triangular(L, _identity(len(L), L.dtype, L.device), upper=False)
+    identity = _identity(L.shape[-1], L.dtype, L.device)
+    return torch.linalg.solve_triangular(L, identity.expand_as(L), upper=False)
 
 
-def inverse_cholesky_gradient(R: Float64[Tensor, "M M"], grad: Float64[Tensor, "M M"]) -> Float64[Tensor, "M M"]:
+def inverse_cholesky_gradient(
+    R: Float[Tensor, "*batch M M"], grad: Float[Tensor, "*batch M M"]
+) -> Float[Tensor, "*batch M M"]:
     """−2 K̄ = Rᵀ sym(R̄ Rᵀ) R, where sym mirrors the lower triangle."""
     # L̄ = −tril(Rᵀ R̄ Rᵀ) and K̄ = ½ Rᵀ sym(Lᵀ L̄) R, where of Lᵀ L̄ only the lower triangle counts: −R̄ Rᵀ.
-    product = grad @ R.mT
-    mirrored = torch.where(lower_triangle(len(R), torch.bool, R.device), product, product.mT)
+    return sandwich(R, grad @ R.mT)
+
+
+def sandwich(R: Float[Tensor, "*batch M M"], B: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch M M"]:
+    """Rᵀ sym(B) R, where sym mirrors the lower triangle."""
+    mirrored = torch.where(lower_triangle(B.shape[-1], torch.bool, B.device), B, B.mT)
     return R.mT @ mirrored @ R
 
 

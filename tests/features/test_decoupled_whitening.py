@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 import actgp
-from actgp.features.decoupled_whitening import DecoupledWhitening, _plainly, decoupled_whitening
+from actgp.features.decoupled_whitening import DecoupledWhitening, Inputs, _plainly, decoupled_whitenings
 from actgp.features.match import SpectralMatch
 
 KERNELS = {
@@ -29,14 +29,14 @@ def problem(name: str, M: int = 4, K: int = 3) -> tuple[tuple[Tensor, ...], actg
 
 
 def outputs(inputs: tuple[Tensor, ...], kernel: actgp.ZonalKernel, match: SpectralMatch) -> tuple[Tensor, ...]:
-    return DecoupledWhitening.apply(*inputs, kernel, match, torch.float64)
+    return DecoupledWhitening.apply(kernel, match, torch.float64, *inputs)
 
 
 @pytest.mark.filterwarnings("ignore::actgp.SpectralMismatchWarning")
 @pytest.mark.parametrize("name", KERNELS)
 def test_values_and_gradients(name: str) -> None:
     inputs, kernel, match = problem(name)
-    torch.testing.assert_close(outputs(inputs, kernel, match), _plainly(*inputs, kernel, match))
+    torch.testing.assert_close(outputs(inputs, kernel, match), tuple(_plainly(*inputs, kernel, match)))
     assert gradcheck(lambda *x: outputs(x, kernel, match), inputs)
 
 
@@ -53,5 +53,6 @@ def test_precision_is_double_where_points_are_close(spread: float, dtype: torch.
     Z = spread * torch.randn(5, 3, generator=g)
     for gradients in (True, False):
         with torch.set_grad_enabled(gradients):
-            parts = decoupled_whitening(features.weights, Z, kernel, features.match(kernel), torch.float32)
+            layer = Inputs(features.weights, Z, kernel.lengthscale, kernel.variance)
+            (parts,) = decoupled_whitenings([layer], kernel, features.match(kernel), torch.float32)
         assert all(part.dtype == dtype for part in parts)

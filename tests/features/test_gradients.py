@@ -6,7 +6,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 import actgp
 from actgp.features.units import units
-from actgp.features.whitening import whitening
+from actgp.features.whitening import whitenings
 
 CPU = torch.device("cpu")
 ACTIVATIONS = {"softplus": actgp.Softplus(3.0), "tanh": actgp.Tanh(), "relu": actgp.ReLU()}
@@ -48,13 +48,13 @@ def test_whitening_whitens_with_gradients_of_two_orders(name: str) -> None:
     kernel = actgp.MatchedKernel(4, ACTIVATIONS[name], 8).double()
     features = actgp.ActivatedFeatures(4, 3, ACTIVATIONS[name], 8).double()
     kernel.variance = 1.7
-    kappa = features.match(kernel).kappa(torch.float64, CPU)
+    match = features.match(kernel)
     inputs = features.weights.detach().clone().requires_grad_(), kernel.variance.detach().clone().requires_grad_()
-    directions, R = whitening(*inputs, kappa, torch.float64)
+    ((directions, R),) = whitenings(inputs[:1], inputs[1:], match, torch.float64)
     torch.testing.assert_close(directions, features.directions)
     torch.testing.assert_close(R @ features.Kuu(kernel) @ R.T, torch.eye(3).double(), rtol=1e-6, atol=1e-6)
-    assert gradcheck(lambda W, v: whitening(W, v, kappa, torch.float64), inputs)
-    assert gradgradcheck(lambda W, v: whitening(W, v, kappa, torch.float64), inputs, atol=1e-4)
+    assert gradcheck(lambda W, v: whitenings([W], [v], match, torch.float64)[0], inputs)
+    assert gradgradcheck(lambda W, v: whitenings([W], [v], match, torch.float64)[0], inputs, atol=1e-4)
 
 
 def test_float32_is_used_for_units_where_their_round_off_stays_small() -> None:

@@ -17,7 +17,7 @@ from actgp.activations import activation as activation_of
 from actgp.features.base import InducingFeatures, Whitening
 from actgp.features.match import SpectralMatch, spectral_match
 from actgp.features.units import units
-from actgp.features.whitening import whitening
+from actgp.features.whitening import whitenings
 from actgp.kernels import ZonalKernel
 from actgp.sphere import zonal_series
 
@@ -82,6 +82,10 @@ class ActivatedFeatures(InducingFeatures):
         """The kernel's and the activation's spectra side by side."""
         return spectral_match(self._zonal(kernel), self.activation, self.dimension, self.num_levels)
 
+    def fixed_match(self, kernel: Kernel) -> SpectralMatch | None:
+        match = self.match(kernel)
+        return None if match.learnt else match
+
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
         zonal = self._zonal(kernel)
         directions = nn.functional.normalize(self.weights.double(), dim=-1)
@@ -94,20 +98,21 @@ class ActivatedFeatures(InducingFeatures):
         return radius * zonal_series(t, self.match(kernel).shared, self.dimension)
 
     def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
-        match = self.match(kernel)
-        if match.learnt:
+        match = self.fixed_match(kernel)
+        if match is None:
             return super().whitening(kernel, dtype)
-        kappa = match.kappa(torch.float64, self.weights.device)
-        directions, R = whitening(self.weights, kernel.variance, kappa, dtype)
-        return Whitening(R, directions, match)
+        variance = kernel.variance
+        ((directions, R),) = whitenings((self.weights,), (variance,), match, dtype)
+        return Whitening(R, directions, match, variance)
 
     def through(
         self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
     ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
-        if whitening.directions is None or whitening.match is None:  # energies that are learnt
+        _, directions, match, variance, _ = whitening
+        if directions is None or match is None or variance is None:  # energies that are learnt
             return super().through(kernel, X, B, whitening)
-        sigma = whitening.match.sigma(X.dtype, X.device)
-        return units(X, kernel.lengthscale.to(X), whitening.directions.to(X), kernel.variance.to(X), B, sigma)
+        sigma = match.sigma(X.dtype, X.device)
+        return units(X, kernel.lengthscale.to(X), directions.to(X), variance.to(X), B, sigma)
 
     def complaints(self, kernel: Kernel) -> list[str]:
         match = self.match(kernel)

@@ -15,7 +15,7 @@ from actgp.linalg import inverse_cholesky
 
 
 class Whitening(NamedTuple):
-    """What does not depend on x: R = L⁻¹, L Lᵀ = Kuu, and for units their directions, spectra and amplitudes.
+    """What does not depend on x: R = L⁻¹, L Lᵀ = Kuu, and for units their directions, spectra, v and amplitudes.
 
     In float64 where L⁻¹ would magnify the round-off of a Kuf in float32.
     """
@@ -23,6 +23,7 @@ class Whitening(NamedTuple):
     R: Float[Tensor, "M M"]
     directions: Float[Tensor, "M d"] | None = None
     match: SpectralMatch | None = None
+    variance: Float[Tensor, ""] | None = None  # v of a zonal kernel
     amplitudes: Float[Tensor, " K"] | None = None  # v r_z of inducing points
 
 
@@ -71,6 +72,10 @@ class InducingFeatures(nn.Module, ABC):
     def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Cov(u_m, f(x_i)), in the precision of X."""
         return self.cross(kernel, checks.inputs(X, self.input_dim))
+
+    def fixed_match(self, kernel: Kernel) -> SpectralMatch | None:
+        """The spectra of units and kernel, if nothing of them is learnt: layers that are alike then share work."""
+        return None
 
     @abstractmethod
     def complaints(self, kernel: Kernel) -> list[str]:

@@ -24,10 +24,12 @@ from torch import Tensor
 from actgp import checks
 from actgp.features.activated import ActivatedFeatures
 from actgp.features.base import InducingFeatures, Whitening
-from actgp.features.decoupled_whitening import decoupled_whitening
+from actgp.features.decoupled_whitening import Inputs, decoupled_whitenings
+from actgp.features.match import SpectralMatch
 from actgp.features.points import InducingPoints, is_zonal
 from actgp.features.units import Shapes, units
 from actgp.features.whitening import magnifies
+from actgp.kernels import ZonalKernel
 from actgp.linalg import inverse_cholesky
 
 MeanFrom = Literal["both", "activations"]
@@ -68,6 +70,9 @@ class DecoupledFeatures(InducingFeatures):
     def input_dim(self) -> int:
         return self.activated.input_dim
 
+    def fixed_match(self, kernel: Kernel) -> SpectralMatch | None:
+        return self.activated.fixed_match(kernel) if is_zonal(kernel) else None
+
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
         Kuv = self.activated.cross(kernel, self.points.locations.double())  # [M, K]
         above = torch.cat([self.activated.Kuu(kernel), Kuv], dim=1)
@@ -77,11 +82,10 @@ class DecoupledFeatures(InducingFeatures):
         return torch.cat([self.activated.cross(kernel, X), self.points.cross(kernel, X)])
 
     def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
-        match = self.activated.match(kernel)
-        if is_zonal(kernel) and not match.learnt:
-            W, Z = self.activated.weights, self.points.locations
-            directions, R, amplitudes = decoupled_whitening(W, Z, kernel, match, dtype)
-            return Whitening(R, directions, match, amplitudes)
+        if (match := self.fixed_match(kernel)) is not None:
+            layer = self.parameters_of(kernel)
+            ((directions, R, amplitudes),) = decoupled_whitenings((layer,), kernel, match, dtype)
+            return Whitening(R, directions, match, layer.variance, amplitudes)
         own = self.activated.whitening(kernel)
         A, _ = self.activated.through(kernel, self.points.locations.double(), own.R, own)  # A_u(Z): [K, M]
         Kvv = self.points.Kuu(kernel)
@@ -90,17 +94,21 @@ class DecoupledFeatures(InducingFeatures):
         above = torch.nn.functional.pad(own.R, (0, len(R)))
         whole = torch.cat([above, torch.cat([-R @ A @ own.R, R], dim=1)])
         exact = magnifies(own.R.detach()) or magnifies(R.detach(), Kvv.detach().diagonal().mean().sqrt())
-        return Whitening(whole if exact else whole.to(dtype), own.directions, own.match)
+        return Whitening(whole if exact else whole.to(dtype), own.directions, own.match, own.variance)
+
+    def parameters_of(self, kernel: ZonalKernel) -> Inputs:
+        """What their whitening depends on."""
+        return Inputs(self.activated.weights, self.points.locations, kernel.lengthscale, kernel.variance)
 
     def through(
         self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
     ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
         own, others = B.split(self.blocks, dim=1)
-        if whitening.amplitudes is not None and whitening.directions is not None and whitening.match is not None:
-            scaled = torch.cat([own, others * whitening.amplitudes.to(B)], dim=1)
-            sigma = Shapes(whitening.match.sigma(X.dtype, X.device), len(own.T), kernel)
-            directions, variance = whitening.directions.to(X), kernel.variance.to(X)
-            return units(X, kernel.lengthscale.to(X), directions, variance, scaled, sigma)
+        _, directions, match, variance, amplitudes = whitening
+        if amplitudes is not None and directions is not None and match is not None and variance is not None:
+            scaled = torch.cat([own, others * amplitudes.to(B)], dim=1)
+            shapes = Shapes(match.sigma(X.dtype, X.device), len(own.T), kernel)
+            return units(X, kernel.lengthscale.to(X), directions.to(X), variance.to(X), scaled, shapes)
         A, prior = self.activated.through(kernel, X, own.contiguous(), whitening)
         return A + self.points.cross(kernel, X).T @ others.T, prior
 

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from actgp.sphere import Polynomial, Zonal, polynomial
+from actgp.sphere import Polynomial, Zonal, polynomial, prepared
 
 LOST_WARNING = 0.01
 MISSING_WARNING = 0.02
@@ -71,6 +71,14 @@ class SpectralMatch:
         key = ("kappa", dtype, device)
         if key not in self._polynomials:
             self._polynomials[key] = polynomial(tuple(self.norms.tolist()), self.dimension, dtype, device)
+        return self._polynomials[key]
+
+    def kappa_slope(self, dtype: torch.dtype, device: torch.device) -> Polynomial:
+        """κ'(t), likewise."""
+        key = ("kappa_slope", dtype, device)
+        if key not in self._polynomials:
+            exact = self.kappa(torch.float64, device).derivative
+            self._polynomials[key] = prepared(exact.coefficients.cpu().numpy(), dtype, device)
         return self._polynomials[key]
 
     @cached_property

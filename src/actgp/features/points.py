@@ -55,19 +55,19 @@ class InducingPoints(InducingFeatures):
         plain = super().whitening(kernel, dtype)
         return Whitening(plain.R, *self.units(kernel)) if is_zonal(kernel) else plain
 
-    def units(self, kernel: ZonalKernel) -> tuple[Float64[Tensor, "M d"], None, Float64[Tensor, " M"]]:
-        """k(z, x) = (v r_z) r s(ẑ · x̂): directions ẑ, no spectra, amplitudes v r_z."""
-        radius, directions = kernel.polar(self.locations.double())
-        return directions, None, kernel.variance.double() * radius
+    def units(self, kernel: ZonalKernel) -> tuple[Float64[Tensor, "M d"], None, Tensor, Float64[Tensor, " M"]]:
+        """k(z, x) = (v r_z) r s(ẑ · x̂): directions ẑ, no spectra, v, amplitudes v r_z."""
+        (radius, directions), variance = kernel.polar(self.locations.double()), kernel.variance
+        return directions, None, variance, variance.double() * radius
 
     def through(
         self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
     ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
-        if whitening.directions is None or whitening.amplitudes is None:
+        _, directions, _, variance, amplitudes = whitening
+        if directions is None or variance is None or amplitudes is None:
             return super().through(kernel, X, B, whitening)
-        scaled = B * whitening.amplitudes.to(B)
-        directions, variance = whitening.directions.to(X), kernel.variance.to(X)
-        return units(X, kernel.lengthscale.to(X), directions, variance, scaled, Shapes(None, 0, kernel))
+        lengthscale, shapes = kernel.lengthscale.to(X), Shapes(None, 0, kernel)
+        return units(X, lengthscale, directions.to(X), variance.to(X), B * amplitudes.to(B), shapes)
 
     def complaints(self, kernel: Kernel) -> list[str]:
         return []

@@ -4,10 +4,10 @@
 
     A = Kfu Bᵀ        B = L⁻¹ whitens the units; B = Vᵀ makes the network layer
 
-and backwards, with a bar for the gradient of a result with respect to what it stands over,
+and backwards, with a bar for the gradient of a result with respect to what it stands over, and T̄ for that of r T,
 
-    B̄ = Āᵀ Kfu,   K̄ = Ā B,   T̄ = r K̄ ∘ σ̃'(T),   Ŵ̄ = T̄ᵀ X̂,   X̂̄ = T̄ Ŵ,   r̄ = Σ K̄ ∘ Kfu / r + 2 v r k̄,
-    x̃̄ = x̂̄ / r + x̂ (r̄ − ⟨x̂, x̂̄⟩ / r),   x̄ = x̃̄ / ℓ,   ℓ̄ = −Σ x̃̄ ∘ x̃ / ℓ,   v̄ = Σ k̄ r²
+    B̄ = (r Ā)ᵀ σ̃(T),   T̄ = (Ā B) ∘ σ̃'(T),   Ŵ̄ = T̄ᵀ X̃,   r̄ = Σ Ā ∘ A / r + 2 v r k̄,   v̄ = Σ k̄ r²,
+    x̃̄ = t̄ Ŵ + x̂ (r̄ − ⟨x̂, t̄ Ŵ⟩),   x̄ = x̃̄ / ℓ,   ℓ̄ = −Σ x̄ ∘ x / ℓ
 """
 
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def units(
     B: Float[Tensor, "K M"],
     sigma: Polynomial | Shapes,
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
-    """Kfu Bᵀ and k(x, x)."""
+    """A = Kfu Bᵀ and k(x, x)."""
     if tracing() is not None:
         return _plainly(X, lengthscale, directions, variance, B, sigma)
     if torch.is_grad_enabled():
@@ -88,29 +88,36 @@ class Units(torch.autograd.Function):
     def forward(
         ctx: Any, X: Tensor, lengthscale: Tensor, directions: Tensor, variance: Tensor, B: Tensor, sigma: Any
     ) -> tuple[Tensor, Tensor]:
-        radius, x = project(lift(X / lengthscale))
+        lifted = lift(X / lengthscale)
+        radius, x = project(lifted)
         value, slope = sigma.with_slope(x @ directions.T)
-        Kfu = value.mul_(radius.unsqueeze(-1))
+        A = (value @ B.T).mul_(radius.unsqueeze(-1))
         ctx.sigma = sigma
-        ctx.save_for_backward(X, lengthscale, directions, variance, B, radius, x, Kfu, slope)
-        return Kfu @ B.T, radius.square().mul_(variance)
+        ctx.set_materialize_grads(False)  # a network has no use for k
+        ctx.save_for_backward(X, lengthscale, directions, variance, B, radius, lifted, x, value, slope, A)
+        return A, radius.square().mul_(variance)
 
     @staticmethod
-    def backward(ctx: Any, A_grad: Tensor, prior_grad: Tensor) -> tuple[Tensor | None, ...]:
-        X, lengthscale, directions, variance, B, radius, x, Kfu, slope = ctx.saved_tensors
+    def backward(ctx: Any, A_grad: Tensor | None, prior_grad: Tensor | None) -> tuple[Tensor | None, ...]:
+        X, lengthscale, directions, variance, B, radius, lifted, x, value, slope, A = ctx.saved_tensors
+        A_grad = torch.zeros_like(A) if A_grad is None else A_grad
         if torch.is_grad_enabled():
+            prior_grad = torch.zeros_like(radius) if prior_grad is None else prior_grad
             inputs = (X, lengthscale, directions, variance, B)
             again = differentiated(partial(_plainly, sigma=ctx.sigma), inputs, (A_grad, prior_grad))
             return *again, None
-        column, Kfu_grad = radius.unsqueeze(-1), A_grad @ B
-        t_grad = slope.mul(Kfu_grad).mul_(column)
-        x_grad = (t_grad @ directions).div_(column)
-        weighted = prior_grad * radius
-        radius_grad = vecdot(Kfu_grad, Kfu).div_(radius).addcmul_(weighted, variance, value=2.0)
+        t_grad = torch.mm(A_grad, B).mul_(slope)
+        x_grad = t_grad @ directions
+        radius_grad, variance_grad = vecdot(A_grad, A).div_(radius), None
+        if prior_grad is not None:
+            weighted = prior_grad * radius
+            radius_grad.addcmul_(weighted, variance, value=2.0)
+            variance_grad = torch.dot(weighted, radius)
         along = radius_grad.sub_(vecdot(x, x_grad))
         X_grad = x_grad.addcmul_(x, along.unsqueeze(-1))[:, :-1].div_(lengthscale)  # x̃̄ / ℓ
         lengthscale_grad = (X_grad * X).sum(0, keepdim=True).div_(lengthscale).neg_()  # x̃ = x / ℓ
-        return X_grad, lengthscale_grad, t_grad.T @ x, torch.dot(weighted, radius), A_grad.T @ Kfu, None
+        B_grad = (A_grad * radius.unsqueeze(-1)).T @ value
+        return X_grad, lengthscale_grad, t_grad.T @ lifted, variance_grad, B_grad, None
 
 
 def _plainly(

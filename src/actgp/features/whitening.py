@@ -4,11 +4,17 @@
 
 and backwards, where sym mirrors the lower triangle,
 
-    K̄ = −½ R₁ᵀ sym(R̄₁ R₁ᵀ) R₁,   Ŵ̄ += 2 (K̄ ∘ κ'(T)) Ŵ,   w̄ = (ŵ̄ − ŵ ⟨ŵ, ŵ̄⟩) / ‖w‖,   v̄ = ⟨R̄, R⟩ / 2v
+    B = R̄ Rᵀ,   K̄₁ = −½ Rᵀ sym(B) R / v,   Ŵ̄ += 2 (K̄₁ ∘ κ'(T)) Ŵ,   w̄ = (ŵ̄ − ŵ ⟨ŵ, ŵ̄⟩) / ‖w‖,   v̄ = tr B / 2v
 
-The diagonal of Kuu, and with it the jitter, does not depend on the weights.
+The diagonal of κ(T), and with it the jitter, does not depend on the weights. R is always found in float64. R̄ comes in
+the precision that the layer is computed in, and its error is then the largest, so that nothing is gained by going on
+from it in a finer one.
+
+Layers that are alike, with as many units and the same κ, are whitened in one stack: operations on matrices as small as
+these cost more than their arithmetic.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -16,8 +22,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from actgp.linalg import differentiated, inverse_cholesky, inverse_cholesky_gradient, invert, stable_cholesky
-from actgp.sphere import Polynomial, evaluated
+from actgp.features.match import SpectralMatch
+from actgp.linalg import differentiated, inverse_cholesky, inverse_choleskys, sandwich
+from actgp.sphere import evaluated
 from actgp.tracing import tracing
 
 LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
@@ -32,73 +39,114 @@ def magnifies(R: Float64[Tensor, "M M"], sd: Float64[Tensor, ""] | None = None) 
     """
     if (decided := tracing()) is not None:
         return decided.exact
-    size = 1.0 / R[0, 0].item() if sd is None else sd.item()
-    return torch.linalg.vector_norm(R).item() * size > LARGEST_MAGNIFICATION
+    return magnification(R, sd).item() > LARGEST_MAGNIFICATION
 
 
-def whitening(
-    W: Float[Tensor, "M d"], variance: Float[Tensor, ""], kappa: Polynomial, dtype: torch.dtype
-) -> tuple[Float[Tensor, "M d"], Float[Tensor, "M M"]]:
-    """Ŵ and R, in a precision, or in float64 where that will not do."""
+def magnification(
+    R: Float64[Tensor, "*batch M M"], sd: Float64[Tensor, "*batch"] | None = None
+) -> Float64[Tensor, "*batch"]:
+    """‖L⁻¹‖, relative to what it whitens."""
+    size = torch.linalg.vector_norm(R, dim=(-2, -1))
+    return size / R[..., 0, 0] if sd is None else size * sd
+
+
+def whitenings(
+    Ws: Sequence[Float[Tensor, "M d"]],
+    variances: Sequence[Float[Tensor, ""]],
+    match: SpectralMatch,
+    dtype: torch.dtype,
+) -> list[tuple[Float[Tensor, "M d"], Float[Tensor, "M M"]]]:
+    """Ŵ and R of each layer, in a precision, or in float64 where that will not do."""
     if torch.is_grad_enabled() and tracing() is None:
-        return ActivatedWhitening.apply(W, variance, kappa, dtype)
-    return _in_precision(*_plainly(W, variance, kappa), dtype)
+        found = ActivatedWhitening.apply(match, dtype, *Ws, *variances)
+        return list(zip(*halves(found), strict=True))
+    plain = (plainly(W, variance, match) for W, variance in zip(Ws, variances, strict=True))
+    return [
+        (directions, R) if dtype == R.dtype or magnifies(R) else (directions.to(dtype), R.to(dtype))
+        for directions, R in plain
+    ]
 
 
 class Weights(NamedTuple):
-    """What weights are turned into: their lengths and directions, κ'(T) and R."""
+    """What the weights of alike layers are turned into: their lengths and directions, κ'(T) and R, in one precision."""
 
-    lengths: Float64[Tensor, "M 1"]
-    directions: Float64[Tensor, "M d"]
-    slope: Float64[Tensor, "M M"]
-    R: Float64[Tensor, "M M"]
+    lengths: Float[Tensor, "L M 1"]
+    directions: Float[Tensor, "L M d"]
+    slope: Float[Tensor, "L M M"]
+    R: Float[Tensor, "L M M"]
 
     @classmethod
-    def of(cls, W: Float[Tensor, "M d"], variance: float, kappa: Polynomial) -> Self:
-        """Without gradients."""
-        lengths = torch.linalg.vector_norm(W.double(), dim=-1, keepdim=True)
+    def of(
+        cls,
+        Ws: Sequence[Float[Tensor, "M d"]],
+        variances: Sequence[Float[Tensor, ""]],
+        match: SpectralMatch,
+        dtype: torch.dtype,
+    ) -> tuple[Self, Float64[Tensor, "L M M"]]:
+        """In a precision, or in float64 where that will not do for one of the layers; and R in float64.
+
+        Without gradients.
+        """
+        W = torch.stack(tuple(Ws)).to(torch.float64)
+        lengths = torch.linalg.vector_norm(W, dim=-1, keepdim=True)
         directions = W / lengths
-        K, slope = kappa.with_slope(directions @ directions.T)
-        R = torch.mul(invert(stable_cholesky(K).L), variance**0.5, out=torch.empty_like(K))
-        return cls(lengths, directions, slope, R)
+        T = directions @ directions.mT
+        R = inverse_choleskys(match.kappa(T.dtype, T.device)(T))
+        exact = dtype == R.dtype or (magnification(R) > LARGEST_MAGNIFICATION).any()
+        own = torch.float64 if exact else dtype
+        R = R.mul_(torch.stack(tuple(variances)).to(T.dtype).sqrt_().view(-1, 1, 1))
+        slope = match.kappa_slope(own, T.device)(T.to(own))
+        return cls(lengths.to(own), directions.to(own), slope, R.to(own)), R
 
     def gradient(
-        self, directions_grad: Float64[Tensor, "M d"], R_grad: Float64[Tensor, "M M"], variance: float
-    ) -> tuple[Float64[Tensor, "M d"], Float64[Tensor, ""]]:
-        """W̄ and v̄."""
-        # In K̄ with R = √v R₁ thrice and R̄ = R̄₁ / √v once there is a factor v too many; and 2 K̄ is wanted.
-        t_grad = inverse_cholesky_gradient(self.R, R_grad).mul_(self.slope)
-        grad = torch.addmm(directions_grad, t_grad, self.directions, alpha=-1.0 / variance)
+        self,
+        directions_grad: Float[Tensor, "L M d"],
+        B: Float[Tensor, "L M M"],
+        variances: Float[Tensor, " L"],
+    ) -> tuple[Float[Tensor, "L M d"], Float[Tensor, " L"]]:
+        """W̄ and v̄ from Ŵ̄ and B = R̄ Rᵀ, of which the lower triangle counts."""
+        t_grad = sandwich(self.R, B).mul_(self.slope)  # −2 v K̄₁ ∘ κ'(T)
+        v = variances.view(-1, 1, 1)
+        grad = directions_grad.addcdiv(t_grad @ self.directions, v, value=-1.0)
         along = torch.linalg.vecdot(grad, self.directions).unsqueeze(-1)
         W_grad = grad.addcmul_(self.directions, along, value=-1.0).div_(self.lengths)
-        return W_grad, torch.dot(R_grad.reshape(-1), self.R.view(-1)) / (2 * variance)
+        return W_grad, B.diagonal(dim1=-2, dim2=-1).sum(-1).div_(2 * variances)
 
 
 class ActivatedWhitening(torch.autograd.Function):
-    """(W, v) ↦ Ŵ, R for fixed energies."""
+    """(W, v) of each layer ↦ Ŵ, R of each layer, for fixed energies."""
 
     @staticmethod
-    def forward(ctx: Any, W: Tensor, variance: Tensor, kappa: Polynomial, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        weights = Weights.of(W, variance.item(), kappa)
-        ctx.kappa = kappa
-        ctx.save_for_backward(W, variance, *weights)
-        return _in_precision(weights.directions, weights.R, dtype)
+    def forward(ctx: Any, match: SpectralMatch, dtype: torch.dtype, *inputs: Tensor) -> tuple[Tensor, ...]:
+        weights, _ = Weights.of(*halves(inputs), match, dtype)
+        ctx.match = match
+        ctx.save_for_backward(*inputs, *weights)
+        return *weights.directions.unbind(), *weights.R.unbind()
 
     @staticmethod
-    def backward(ctx: Any, directions_grad: Tensor, R_grad: Tensor) -> tuple[Tensor | None, ...]:
-        W, variance, *weights = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        *inputs, lengths, directions, slope, R = ctx.saved_tensors
         if torch.is_grad_enabled():
-            again = differentiated(partial(_plainly, kappa=ctx.kappa), (W, variance), (directions_grad, R_grad))
-            return *again, None, None
-        grads = Weights(*weights).gradient(directions_grad.double(), R_grad.double(), variance.item())
-        return *(grad.to(x) for grad, x in zip(grads, (W, variance), strict=True)), None, None
+            return None, None, *differentiated(partial(_all_plainly, match=ctx.match), tuple(inputs), grads)
+        directions_grad, R_grad = (torch.stack(tuple(part)) for part in halves(grads))
+        variances = torch.stack(tuple(halves(inputs)[1]))
+        weights = Weights(lengths, directions, slope, R)
+        found = weights.gradient(directions_grad, R_grad @ R.mT, variances.to(R.dtype))
+        return None, None, *(grad.to(inputs[0].dtype) for part in found for grad in part.unbind())
 
 
-def _plainly(W: Tensor, variance: Tensor, kappa: Polynomial) -> tuple[Tensor, Tensor]:
-    """The same in operations that can be differentiated any number of times."""
+def halves(tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    """Weights and variances, or directions and matrices."""
+    return tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
+
+
+def plainly(W: Tensor, variance: Tensor, match: SpectralMatch) -> tuple[Tensor, Tensor]:
+    """Ŵ and R in operations that can be differentiated any number of times."""
+    kappa = match.kappa(torch.float64, W.device)
     directions = torch.nn.functional.normalize(W.double(), dim=-1)
     return directions, inverse_cholesky(evaluated(kappa, directions @ directions.T) / variance.double())
 
 
-def _in_precision(directions: Tensor, R: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    return (directions, R) if dtype == R.dtype or magnifies(R) else (directions.to(dtype), R.to(dtype))
+def _all_plainly(*inputs: Tensor, match: SpectralMatch) -> tuple[Tensor, ...]:
+    pairs = [plainly(W, variance, match) for W, variance in zip(*halves(inputs), strict=True)]
+    return *(directions for directions, _ in pairs), *(R for _, R in pairs)

@@ -1,8 +1,8 @@
 """GP layers: q(u), conditionals and KL; and the network layer that is their mean."""
 
 from actgp.layers.conditional import Marginals
-from actgp.layers.gp_layer import Constants, GPLayer, PriorMean
-from actgp.layers.network import NetworkLayer, mean_of
+from actgp.layers.gp_layer import Constants, GPLayer, PriorMean, constants_of
+from actgp.layers.network import NetworkLayer, layer_means, mean_of
 from actgp.layers.pairing import check_kernel, check_pair
 from actgp.layers.pathwise import LayerFunction, draw_functions
 from actgp.layers.whitened import WhitenedGaussian
@@ -17,6 +17,8 @@ __all__ = [
     "WhitenedGaussian",
     "check_kernel",
     "check_pair",
+    "constants_of",
     "draw_functions",
+    "layer_means",
     "mean_of",
 ]

@@ -7,6 +7,7 @@
 A prior mean of x itself, instead of zero, is a skip connection of the network layer.
 """
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from gpytorch.distributions import MultivariateNormal
@@ -15,7 +16,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.features import InducingFeatures, Whitening
+from actgp.features import InducingFeatures, Whitening, whitenings_of
 from actgp.layers.conditional import Marginals, conditional_marginals, unexplained
 from actgp.layers.horizon import Horizon, check_horizon
 from actgp.layers.pairing import check_pair
@@ -83,8 +84,7 @@ class GPLayer(nn.Module):
 
     def constants(self) -> Constants:
         """L⁻¹, m, S and the KL, ready for use."""
-        m = self.q.means()
-        return Constants(self.features.whitening(self.kernel, m.dtype), m, *self.q.scales_and_kl())
+        return constants_of((self,))[0]
 
     def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         """A = Kfu L⁻ᵀ, in the precision of X."""
@@ -137,3 +137,10 @@ class GPLayer(nn.Module):
 
     def _with_prior_mean(self, mean: Float[Tensor, "N P"], X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
         return mean + X if self.prior_mean == "identity" else mean
+
+
+def constants_of(layers: Sequence[GPLayer]) -> list[Constants]:
+    """What does not depend on x, of several layers of one precision."""
+    pairs = [(layer.features, layer.kernel) for layer in layers]
+    found = whitenings_of(pairs, layers[0].q.mean.dtype)
+    return [Constants(w, layer.q.means(), *layer.q.scales_and_kl()) for layer, w in zip(layers, found, strict=True)]

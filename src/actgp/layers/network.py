@@ -4,13 +4,15 @@ hidden = r σ̃(W x̂) for activations, or k(Z, x) for inducing points;   output
 """
 
 import copy
+from collections.abc import Sequence
 
 import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, InducingPoints
+from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, InducingPoints, means_of
+from actgp.features.alike import Mean
 from actgp.features.points import is_zonal
 from actgp.kernels import ZonalKernel
 from actgp.layers.gp_layer import GPLayer
@@ -119,12 +121,23 @@ def without_points(layer: GPLayer) -> bool:
     return id(layer) in decided.without_points if decided else not layer.q.mean[layer.q.blocks[0] :].any()
 
 
+def layer_means(layers: Sequence[GPLayer]) -> list[Mean]:
+    """The same functions of the layers' own parameters, with gradients for all of them."""
+    pairs, means = [], []
+    for layer in layers:
+        features, m = layer.features, layer.q.means()
+        if isinstance(features, DecoupledFeatures) and without_points(layer):
+            features, m = features.activated, m[: features.blocks[0]]
+        pairs.append((features, layer.kernel))
+        means.append(m)
+    found = means_of(pairs, means)
+    return [_skipping(f) if layer.prior_mean == "identity" else f for layer, f in zip(layers, found, strict=True)]
+
+
+def _skipping(f: Mean) -> Mean:
+    return lambda X: X + f(X)
+
+
 def mean_of(layer: GPLayer, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
-    """The same function of the layer's own parameters, with gradients for all of them."""
-    features, m = layer.features, layer.q.means()
-    if isinstance(features, DecoupledFeatures) and without_points(layer):
-        features, m = features.activated, m[: features.blocks[0]]
-    whitening = features.whitening(layer.kernel)
-    weights = m.double().T @ whitening.R  # Vᵀ = mᵀ L⁻¹: [P, M]
-    output, _ = features.through(layer.kernel, X, weights.to(X), whitening)
-    return X + output if layer.prior_mean == "identity" else output
+    """The mean of one layer."""
+    return layer_means((layer,))[0](X)

@@ -9,9 +9,9 @@ Hidden layers are sampled, reparametrised; over the last one the likelihood aver
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import torch
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.blueprints import Description, describe_layer, describe_likelihood, describe_state
-from actgp.layers import Constants, GPLayer, LayerFunction, NetworkLayer, draw_functions, mean_of
+from actgp.layers import Constants, GPLayer, LayerFunction, NetworkLayer, constants_of, draw_functions, layer_means
 from actgp.likelihoods import expected_log_prob, supported, targets
 from actgp.models.prediction import Prediction, squeeze_outputs
 from actgp.sampling import normal_points
@@ -74,15 +74,12 @@ class DeepGP(nn.Module):
 
     def mean(self, X: Tensor) -> Tensor:
         """The composed means: the network's forward pass. [N] for one output, [N, P] for several."""
-        output = mean_of(self.gp_layers[-1], self.hidden_means(X)[-1])
+        *_, output = self._composed(layer_means(self.gp_layers), X)
         return squeeze_outputs(output)
 
     def hidden_means(self, X: Tensor) -> list[Tensor]:
         """What each layer is given when the means of the layers before it are composed: X itself for the first."""
-        inputs = [self.enter(X)]
-        for layer in self.gp_layers[:-1]:
-            inputs.append(mean_of(layer, inputs[-1]))
-        return inputs
+        return self._composed(layer_means(self.gp_layers[:-1]), X)
 
     def network(self) -> nn.Sequential:
         """The same function as a plain module of its own: nothing in it knows of Gaussian processes."""
@@ -118,7 +115,7 @@ class DeepGP(nn.Module):
 
     def constants(self) -> list[Constants]:
         """What does not depend on x, of each layer: the bound, its KL and predictions compute it once."""
-        return [layer.constants() for layer in self.gp_layers]
+        return constants_of(self.gp_layers)
 
     def paths(self, X: Tensor, num_samples: int = 1, *, generator: torch.Generator | None = None) -> Paths:
         """Means and variances of the last layer along paths sampled through the hidden ones; differentiable.
@@ -217,6 +214,9 @@ class DeepGP(nn.Module):
         if self.backbone is None:
             return X
         return checks.inputs(self.backbone(X), self.gp_layers[0].input_dim, "the backbone's output")
+
+    def _composed(self, means: Sequence[Callable[[Tensor], Tensor]], X: Tensor) -> list[Tensor]:
+        return list(accumulate(means, lambda h, mean: mean(h), initial=self.enter(X)))
 
     def _num_paths(self, num_samples: int) -> int:
         return num_samples if len(self.gp_layers) > 1 else 1

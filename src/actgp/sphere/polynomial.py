@@ -51,8 +51,13 @@ class Polynomial:
         if self.powers is None:
             return self(t), self.derivative(t)
         u = torch.addcmul(self.minus_one, t, t, value=2.0)
-        (g, g_slope), (q, q_slope) = (_horner_with_slope(u, terms) for terms in self.powers)
-        inner = torch.addcmul(g_slope, t, q_slope) if len(self.powers[1]) > 1 else g_slope
+        even, odd = self.powers
+        g, g_slope = _horner_with_slope(u, even)
+        if len(odd) == 1:  # exactly linear: that of softplus, swish and GELU
+            q, inner = odd[0], g_slope
+        else:
+            q, q_slope = _horner_with_slope(u, odd)
+            inner = torch.addcmul(g_slope, t, q_slope)
         return torch.addcmul(g, t, q), torch.addcmul(q, t, inner, value=4.0)  # du/dt = 4t
 
     @cached_property

@@ -21,6 +21,7 @@ from actgp.training.options import check_options
 from actgp.training.placing import place_points
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Recipe
+from actgp.training.rounding import bound_noise_by_rounding
 from actgp.training.rows import checked, data_of_stages
 from actgp.training.stages import draw_means, final_stage, network_stage, posterior_stage
 from actgp.training.undo import undone_if_broken_off
@@ -227,6 +228,7 @@ def _prepare(run: Run, weights: torch.Generator) -> None:
         draw_means(run.model, run.batches, weights)
     if run.current == 1 and run.recipe.num_steps > 0:
         place_points(run.model, run.batches, run.seeds[1])
+        bound_noise_by_rounding(run.model, run.batches, run.judges)
         warm_start(run.model, run.batches, run.recipe, run.kl_weight)
     train_mode(run.model)
 

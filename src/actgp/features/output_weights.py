@@ -1,0 +1,85 @@
+"""Units and output weights V = L⁻ᵀ m of network layers, from W, v and m, with the gradient derived by hand.
+
+    V = Rᵀ m,   m̄ = R V̄,   R̄ = m V̄ᵀ,   B = R̄ Rᵀ = m m̄ᵀ
+
+and from B on as in `whitening`, so that R̄ is never needed.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from actgp.features.match import SpectralMatch
+from actgp.features.whitening import Weights, plainly
+from actgp.linalg import differentiated
+from actgp.tracing import tracing
+
+
+class NetworkWeights(NamedTuple):
+    """Of one layer."""
+
+    directions: Float[Tensor, "M d"]
+    outputs: Float[Tensor, "P M"]  # Vᵀ
+
+
+def network_weights(
+    Ws: Sequence[Float[Tensor, "M d"]],
+    variances: Sequence[Float[Tensor, ""]],
+    means: Sequence[Float[Tensor, "M P"]],
+    match: SpectralMatch,
+) -> list[NetworkWeights]:
+    """Ŵ and Vᵀ of each of some layers that are alike, in the precision of the means."""
+    form = OutputWeights.apply if torch.is_grad_enabled() and tracing() is None else _all_plainly
+    found = form(match, *Ws, *variances, *means)
+    return [NetworkWeights(*parts) for parts in zip(found[: len(Ws)], found[len(Ws) :], strict=True)]
+
+
+class OutputWeights(torch.autograd.Function):
+    """(W, v, m) of each layer ↦ Ŵ, Vᵀ of each layer, for fixed energies."""
+
+    @staticmethod
+    def forward(ctx: Any, match: SpectralMatch, *inputs: Tensor) -> tuple[Tensor, ...]:
+        Ws, variances, means = _thirds(inputs)
+        dtype = means[0].dtype
+        weights, R = Weights.of(Ws, variances, match, dtype)
+        ctx.match = match
+        ctx.save_for_backward(*inputs, *weights)
+        outputs = ((m.T.to(R.dtype) @ own).to(dtype) for m, own in zip(means, R, strict=True))
+        return *weights.directions.to(dtype).unbind(), *outputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        *inputs, lengths, directions, slope, R = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return None, *differentiated(partial(_all_plainly, ctx.match), tuple(inputs), grads)
+        _, variances, means = _thirds(inputs)
+        directions_grads, V_grads = grads[: len(means)], grads[len(means) :]
+        B, means_grads = torch.empty_like(slope), []
+        for m, V_grad, own, product in zip(means, V_grads, R, B, strict=True):
+            m_grad = own @ V_grad.T.to(R.dtype)
+            torch.mm(m.to(R.dtype), m_grad.T, out=product)
+            means_grads.append(m_grad)
+        weights = Weights(lengths, directions, slope, R)
+        stacked = torch.stack(directions_grads).to(R.dtype)
+        found = weights.gradient(stacked, B, torch.stack(tuple(variances)).to(R.dtype))
+        every = (*(grad for part in found for grad in part.unbind()), *means_grads)
+        return None, *(grad.to(given.dtype) for grad, given in zip(every, inputs, strict=True))
+
+
+def _thirds(inputs: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]]:
+    number = len(inputs) // 3
+    return inputs[:number], inputs[number : 2 * number], inputs[2 * number :]
+
+
+def _all_plainly(match: SpectralMatch, *inputs: Tensor) -> tuple[Tensor, ...]:
+    """The same in operations that can be differentiated any number of times."""
+    directions, outputs = [], []
+    for W, variance, m in zip(*_thirds(inputs), strict=True):
+        own, R = plainly(W, variance, match)
+        directions.append(own.to(m.dtype))
+        outputs.append((m.T.double() @ R).to(m.dtype))
+    return *directions, *outputs
