@@ -45,7 +45,9 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
         "actgp, with points": ours.step_with_points,
         "actgp, stage 1": ours.network_step,
         "actgp, stage 1, compiled": ours.compiled_network_step,
+        "actgp, stage 1, with points": ours.network_step_with_points,
         "network": network.step,
+        "network, half as wide": network.half_step,
         "floor": floor.step,
         "GPyTorch": gpytorch_dgp.step,
     }

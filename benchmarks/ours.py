@@ -67,6 +67,15 @@ def network_step(problem: Problem) -> Callable[[], None]:
     return _stepping(_without_scales(model), lambda: network_objective(model, X, y).loss)
 
 
+def network_step_with_points(problem: Problem) -> Callable[[], None]:
+    """The same of the default model, in which half of the variables are units, and points have no means yet."""
+    model, (X, y) = model_of(problem, None), problem.minibatch()
+    with torch.no_grad():
+        for layer in model.gp_layers:
+            layer.q.mean[layer.q.blocks[0] :] = 0.0
+    return _stepping(_without_scales(model), lambda: network_objective(model, X, y).loss)
+
+
 def _without_scales(model: actgp.DeepGP) -> list[Tensor]:
     """All parameters but S."""
     fixed = {id(layer.q.raw_scale_tril) for layer in model.gp_layers}

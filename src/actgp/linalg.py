@@ -90,24 +90,27 @@ def block_posterior_scale(H: Float64[Tensor, "*batch M M"], blocks: tuple[int, .
     return S
 
 
-def inverse_cholesky(K: Float64[Tensor, "M M"]) -> Float64[Tensor, "M M"]:
-    """R = L⁻¹, L Lᵀ = K + jitter · I: what whitens, once for all products with it."""
-    return InverseCholesky.apply(K)
+def inverse_cholesky(K: Float64[Tensor, "M M"], dtype: torch.dtype = torch.float64) -> Float[Tensor, "M M"]:
+    """R = L⁻¹, L Lᵀ = K + jitter · I: what whitens, once for all products with it.
+
+    It is found in float64, and given in a precision, which its gradient then has too.
+    """
+    return InverseCholesky.apply(K, dtype)
 
 
 class InverseCholesky(torch.autograd.Function):
     """K ↦ R = L⁻¹."""
 
     @staticmethod
-    def forward(ctx: Any, K: Tensor) -> Tensor:
-        R = invert(stable_cholesky(K).L)
+    def forward(ctx: Any, K: Tensor, dtype: torch.dtype) -> Tensor:
+        R = invert(stable_cholesky(K).L).to(dtype)
         ctx.save_for_backward(R)
         return R
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (R,) = ctx.saved_tensors
-        return -0.5 * inverse_cholesky_gradient(R, grad)
+        return -0.5 * inverse_cholesky_gradient(R, grad).double(), None
 
 
 def inverse_choleskys(K: Float64[Tensor, "L M M"]) -> Float64[Tensor, "L M M"]:

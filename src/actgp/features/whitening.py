@@ -60,7 +60,9 @@ def whitenings(
     if torch.is_grad_enabled() and tracing() is None:
         found = ActivatedWhitening.apply(match, dtype, *Ws, *variances)
         return list(zip(*halves(found), strict=True))
-    plain = (plainly(W, variance, match) for W, variance in zip(Ws, variances, strict=True))
+    decided = tracing()
+    own = torch.float64 if decided is None or decided.exact else dtype
+    plain = (plainly(W, variance, match, own) for W, variance in zip(Ws, variances, strict=True))
     return [
         (directions, R) if dtype == R.dtype or magnifies(R) else (directions.to(dtype), R.to(dtype))
         for directions, R in plain
@@ -140,11 +142,14 @@ def halves(tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor
     return tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
 
 
-def plainly(W: Tensor, variance: Tensor, match: SpectralMatch) -> tuple[Tensor, Tensor]:
+def plainly(
+    W: Tensor, variance: Tensor, match: SpectralMatch, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, Tensor]:
     """Ŵ and R in operations that can be differentiated any number of times."""
     kappa = match.kappa(torch.float64, W.device)
     directions = torch.nn.functional.normalize(W.double(), dim=-1)
-    return directions, inverse_cholesky(evaluated(kappa, directions @ directions.T) / variance.double())
+    K = evaluated(kappa, directions @ directions.T) / variance.double()
+    return directions.to(dtype), inverse_cholesky(K, dtype)
 
 
 def _all_plainly(*inputs: Tensor, match: SpectralMatch) -> tuple[Tensor, ...]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches
-from actgp.training.scales import has_free_noise
+from actgp.training.scales import has_free_noise, set_noise
 
 REPEATED = 0.5  # the part of the rows whose value occurs again, from which on targets are taken for rounded
 
@@ -40,9 +40,9 @@ def bound_noise_by_rounding(model: DeepGP, batches: Batches, held_out: Batch | N
     judges = batches.all() if held_out is None else (held_out,)
     errors = torch.cat([(model.mean(X).reshape(y.shape) - y).square() for X, y in judges])
     if errors.mean().item() > (step / 2) ** 2:
-        noise = model.likelihood.noise
+        noise = model.likelihood.noise.item()
         constraint.lower_bound.clamp_min_(step**2 / 12)
-        model.likelihood.noise = noise.clamp_min(1.001 * step**2 / 12)
+        set_noise(model, noise)
 
 
 def rounding_step(y: Float[Tensor, " N"]) -> float:

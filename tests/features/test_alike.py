@@ -1,0 +1,145 @@
+"""Layers that are alike, whitened in one stack: as each by itself, in values and gradients."""
+
+import pytest
+import torch
+from gpytorch.kernels import Kernel
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+
+import actgp
+from actgp.features import InducingFeatures, means_of, whitenings_of
+from actgp.features.output_weights import network_weights
+from actgp.features.whitening import whitenings
+
+Pair = tuple[InducingFeatures, Kernel]
+
+
+def units(M: int = 5, D: int = 3, seed: int = 0) -> actgp.ActivatedFeatures:
+    return actgp.ActivatedFeatures(D, M, generator=torch.Generator().manual_seed(seed))
+
+
+def kernel_of(variance: float, D: int = 3) -> actgp.ArcCosine:
+    kernel = actgp.ArcCosine(D)
+    kernel.variance = variance
+    return kernel
+
+
+def points(seed: int, K: int = 4) -> actgp.InducingPoints:
+    return actgp.InducingPoints(torch.randn(K, 3, generator=torch.Generator().manual_seed(seed)))
+
+
+def mixed(dtype: torch.dtype) -> list[Pair]:
+    """Some that are alike, and some that are not: in number, kernel, energies that are learnt, points."""
+    pairs: list[Pair] = [
+        (units(seed=0), kernel_of(0.7)),
+        (units(M=6, seed=1), kernel_of(1.1)),
+        (units(seed=2), kernel_of(1.9)),
+        (units(seed=3), actgp.MatchedKernel(3)),
+        (actgp.ActivatedFeatures(3, 5, actgp.Softplus(1.0, learnable=True)), kernel_of(0.4)),
+        (actgp.DecoupledFeatures(units(seed=4), points(5)), kernel_of(0.8)),
+        (points(6), kernel_of(1.4)),
+        (actgp.DecoupledFeatures(units(seed=7), points(8)), kernel_of(1.5)),
+        (units(seed=9), kernel_of(1.0)),
+    ]
+    return [(features.to(dtype), kernel.to(dtype)) for features, kernel in pairs]
+
+
+def gradients(outputs: list[Tensor], pairs: list[Pair]) -> list[Tensor | None]:
+    g = torch.Generator().manual_seed(1)
+    total = sum((x * torch.randn(x.shape, generator=g, dtype=torch.float64)).sum() for x in outputs)
+    parameters = [p for pair in pairs for module in pair for p in module.parameters()]
+    return list(torch.autograd.grad(total, parameters, allow_unused=True))
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 2e-4)])
+def test_whitened_together_as_each_by_itself(dtype: torch.dtype, tolerance: float) -> None:
+    pairs = mixed(dtype)
+    together = whitenings_of(pairs, dtype)
+    alone = [features.whitening(kernel, dtype) for features, kernel in pairs]
+    for one, other in zip(together, alone, strict=True):
+        assert one.R.dtype == other.R.dtype
+        torch.testing.assert_close(one.R, other.R, rtol=tolerance, atol=tolerance)
+        assert (one.directions is None) == (other.directions is None)
+        assert (one.amplitudes is None) == (other.amplitudes is None)
+    found = [gradients([whitening.R for whitening in each], pairs) for each in (together, alone)]
+    for one, other in zip(*found, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance * other.abs().max().item())
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
+def test_means_are_products_with_V(dtype: torch.dtype, tolerance: float) -> None:
+    pairs, g = mixed(dtype), torch.Generator().manual_seed(2)
+    X = torch.randn(4, 3, generator=g).to(dtype)
+    means = [torch.randn(features.num_inducing, 2, generator=g).to(dtype) for features, _ in pairs]
+    for (features, kernel), m, mean in zip(pairs, means, means_of(pairs, means), strict=True):
+        V = features.whitening(kernel).R.mT @ m.double()
+        expected = features.Kuf(kernel, X.double()).T @ V
+        torch.testing.assert_close(mean(X).double(), expected, rtol=tolerance, atol=tolerance)
+
+
+def stack(D: int = 3, M: int = 3) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]:
+    g = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, dtype=torch.float64, generator=g)
+
+    Ws = tuple(normal(M, D + 1).requires_grad_() for _ in range(2))
+    variances = tuple(normal(()).exp().requires_grad_() for _ in range(2))
+    means = tuple(normal(M, P).requires_grad_() for P in (2, 1))
+    return Ws, variances, means
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_gradients_of_a_stack_by_finite_differences(order: int) -> None:
+    Ws, variances, means = stack()
+    match = units().match(actgp.ArcCosine(3))
+
+    def whitened(*inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(x for pair in whitenings(inputs[:2], inputs[2:], match, torch.float64) for x in pair)
+
+    def weights(*inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(x for pair in network_weights(inputs[:2], inputs[2:4], inputs[4:], match) for x in pair)
+
+    for function, inputs in ((whitened, (*Ws, *variances)), (weights, (*Ws, *variances, *means))):
+        assert gradcheck(function, inputs) if order == 1 else gradgradcheck(function, inputs, atol=1e-4)
+
+
+def test_a_layer_that_needs_more_jitter_leaves_the_others_alone() -> None:
+    good, bad = units().double(), units(seed=1).double()
+    with torch.no_grad():
+        bad.weights.copy_(bad.weights[:1].expand_as(bad.weights))  # K of rank one
+    kernels = [actgp.ArcCosine(3).double() for _ in range(2)]
+    together = whitenings_of([(good, kernels[0]), (bad, kernels[1])], torch.float64)
+    torch.testing.assert_close(together[0].R, good.whitening(kernels[0]).R)
+    assert torch.isfinite(together[1].R).all()
+
+
+def test_double_precision_for_all_of_a_stack_where_one_needs_it() -> None:
+    kernels = [actgp.ArcCosine(3) for _ in range(2)]
+    good, bad = units(), units(seed=1)
+    with torch.no_grad():
+        bad.weights[1] = bad.weights[0] * (1 + 1e-4)
+        bad.weights[1, 0] += 1e-4
+    alone = good.whitening(kernels[0], torch.float32)
+    together = whitenings_of([(good, kernels[0]), (bad, kernels[1])], torch.float32)
+    assert alone.R.dtype == torch.float32
+    assert all(each.R.dtype == torch.float64 for each in together)
+
+
+def test_gradients_in_single_precision_are_good_to_three_digits() -> None:
+    g = torch.Generator().manual_seed(0)
+    model = actgp.deep_gp(8, generator=g)
+    with torch.no_grad():
+        for layer in model.gp_layers:
+            layer.q.mean[:64].normal_(0.0, 0.3, generator=g)
+    X = torch.randn(100, 8, generator=g)
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        model.to(dtype).zero_grad()
+        mean, variance = model.along(X.to(dtype), model.constants(), [torch.zeros(1, 1, 1, dtype=dtype)] * 2)
+        (mean.square().sum() + variance.sum()).backward()
+        found.append([layer.features.activated.weights.grad.double() for layer in model.gp_layers])
+    for single, double in zip(*found, strict=True):
+        assert (single - double).norm() < 1e-3 * double.norm()
