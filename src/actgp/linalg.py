@@ -114,7 +114,7 @@ class InverseCholesky(torch.autograd.Function):
 
 
 def inverse_choleskys(K: Float64[Tensor, "L M M"]) -> Float64[Tensor, "L M M"]:
-    """R = L⁻¹ of each matrix of a stack, whose diagonals are changed by the jitter; without gradients."""
+    """R = L⁻¹ of each matrix of a stack; without gradients. The jitter is added to K in place."""
     diagonals = K.diagonal(dim1=-2, dim2=-1)
     before = diagonals.clone()
     diagonals.add_(before.mean(-1, keepdim=True), alpha=RELATIVE_JITTER)
@@ -161,8 +161,10 @@ def differentiated(
 ) -> tuple[Tensor | None, ...]:
     """The gradient of a function of plain operations, as a function that can be differentiated again.
 
-    For backward passes that are derived by hand, where somebody asks for second derivatives.
+    For backward passes that are derived by hand, where somebody asks for second derivatives. One input may have been
+    computed from another: what goes through it is not to be counted here, which the views see to.
     """
+    inputs = tuple(x.view_as(x) if x.requires_grad else x for x in inputs)
     needed = [x for x in inputs if x.requires_grad]
     gradients = iter(torch.autograd.grad(function(*inputs), needed, grads, create_graph=True, allow_unused=True))
     return tuple(next(gradients) if x.requires_grad else None for x in inputs)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 import actgp
-from actgp.features import InducingFeatures, means_of, whitenings_of
+from actgp.features import InducingFeatures, Whitening, means_of, whitenings_of
 from actgp.features.output_weights import network_weights
 from actgp.features.whitening import whitenings
 
@@ -143,3 +143,43 @@ def test_gradients_in_single_precision_are_good_to_three_digits() -> None:
         found.append([layer.features.activated.weights.grad.double() for layer in model.gp_layers])
     for single, double in zip(*found, strict=True):
         assert (single - double).norm() < 1e-3 * double.norm()
+
+
+@pytest.mark.parametrize("num_points", [0, 3])
+def test_gradients_that_can_be_differentiated_again_are_the_same(num_points: int) -> None:
+    g = torch.Generator().manual_seed(0)
+    model = actgp.deep_gp(3, num_layers=2, num_inducing=6, num_points=num_points, generator=g).double()
+    with torch.no_grad():
+        for layer in model.gp_layers:
+            layer.q.mean.normal_(generator=g)
+    X, parameters = torch.randn(7, 3, generator=g).double(), list(model.parameters())
+    for result in (
+        lambda: model.mean(X).sin().sum(),
+        lambda: model.elbo(X, X[:, 0], 7, generator=torch.Generator().manual_seed(1)),
+    ):
+        plain, again = (
+            torch.autograd.grad(result(), parameters, create_graph=create_graph, allow_unused=True)
+            for create_graph in (False, True)
+        )
+        for one, other in zip(plain, again, strict=True):
+            assert (one is None) == (other is None)
+            if one is not None:
+                torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-7)
+
+
+def test_features_of_a_derived_class_whiten_themselves() -> None:
+    class Doubled(actgp.ActivatedFeatures):
+        def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
+            plain = super().whitening(kernel, dtype)
+            return plain._replace(R=2 * plain.R)
+
+    kernel, features = actgp.ArcCosine(3), Doubled(3, 5)
+    (found,) = whitenings_of([(features, kernel)], torch.float64)
+    torch.testing.assert_close(found.R, features.whitening(kernel).R)
+
+
+def test_outputs_may_be_changed_in_place() -> None:
+    model = actgp.deep_gp(3, num_layers=2, num_inducing=6)
+    X = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    model.mean(X).sub_(1.0).square().sum().backward()
+    assert model.gp_layers[-1].q.mean.grad.any()

@@ -25,7 +25,10 @@ Mean = Callable[[Float[Tensor, "N D"]], Float[Tensor, "N P"]]
 
 
 def whitenings_of(pairs: Sequence[Pair], dtype: torch.dtype) -> list[Whitening]:
-    """The whitening of each pair of features and kernel, as `InducingFeatures.whitening` gives it."""
+    """The whitening of each pair of features and kernel, as `InducingFeatures.whitening` gives it.
+
+    Those of layers that are alike have one gradient: they go backwards together.
+    """
     found: dict[int, Whitening] = {}
     for match, places in _groups(pairs):
         features, kernels = zip(*(pairs[i] for i in places), strict=True)
@@ -56,9 +59,14 @@ def means_of(pairs: Sequence[Pair], means: Sequence[Float[Tensor, "M P"]]) -> li
 
 
 def _groups(pairs: Sequence[Pair]) -> list[tuple[SpectralMatch, list[int]]]:
-    """Pairs with units whose energies are fixed, by their places: those in a group are alike."""
+    """Pairs with units whose energies are fixed, by their places: those in a group are alike.
+
+    Features of other classes, those derived from these among them, may whiten as they like.
+    """
     groups: dict[Hashable, tuple[SpectralMatch, list[int]]] = {}
     for i, (features, kernel) in enumerate(pairs):
+        if type(features) not in (ActivatedFeatures, DecoupledFeatures):
+            continue
         if (match := features.fixed_match(kernel)) is not None:  # the same object for the same spectra
             groups.setdefault((type(features), id(match), features.blocks), (match, []))[1].append(i)
     return list(groups.values())

@@ -42,7 +42,7 @@ class Parts(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """Of one layer, which is that of the kernel with this ℓ and v."""
+    """What the whitening of one layer depends on."""
 
     W: Float[Tensor, "M d"]
     Z: Float[Tensor, "K D"]

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from actgp.sphere import Polynomial, Zonal, polynomial, prepared
+from actgp.sphere import Polynomial, Zonal, polynomial, slope_polynomial
 
 LOST_WARNING = 0.01
 MISSING_WARNING = 0.02
@@ -77,8 +77,7 @@ class SpectralMatch:
         """κ'(t), likewise."""
         key = ("kappa_slope", dtype, device)
         if key not in self._polynomials:
-            exact = self.kappa(torch.float64, device).derivative
-            self._polynomials[key] = prepared(exact.coefficients.cpu().numpy(), dtype, device)
+            self._polynomials[key] = slope_polynomial(tuple(self.norms.tolist()), self.dimension, dtype, device)
         return self._polynomials[key]
 
     @cached_property

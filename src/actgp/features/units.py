@@ -6,7 +6,7 @@
 
 and backwards, with a bar for the gradient of a result with respect to what it stands over, and T̄ for that of r T,
 
-    B̄ = (r Ā)ᵀ σ̃(T),   T̄ = (Ā B) ∘ σ̃'(T),   Ŵ̄ = T̄ᵀ X̃,   r̄ = Σ Ā ∘ A / r + 2 v r k̄,   v̄ = Σ k̄ r²,
+    B̄ = (r Ā)ᵀ σ̃(T),   T̄ = (Ā B) ∘ σ̃'(T),   Ŵ̄ = T̄ᵀ X̃,   r̄ = Σ Ā ∘ (σ̃(T) Bᵀ) + 2 v r k̄,   v̄ = Σ k̄ r²,
     x̃̄ = t̄ Ŵ + x̂ (r̄ − ⟨x̂, t̄ Ŵ⟩),   x̄ = x̃̄ / ℓ,   ℓ̄ = −Σ x̄ ∘ x / ℓ
 """
 
@@ -91,16 +91,16 @@ class Units(torch.autograd.Function):
         lifted = lift(X / lengthscale)
         radius, x = project(lifted)
         value, slope = sigma.with_slope(x @ directions.T)
-        A = (value @ B.T).mul_(radius.unsqueeze(-1))
+        product = value @ B.T
         ctx.sigma = sigma
         ctx.set_materialize_grads(False)  # a network has no use for k
-        ctx.save_for_backward(X, lengthscale, directions, variance, B, radius, lifted, x, value, slope, A)
-        return A, radius.square().mul_(variance)
+        ctx.save_for_backward(X, lengthscale, directions, variance, B, radius, lifted, x, value, slope, product)
+        return product * radius.unsqueeze(-1), radius.square().mul_(variance)
 
     @staticmethod
     def backward(ctx: Any, A_grad: Tensor | None, prior_grad: Tensor | None) -> tuple[Tensor | None, ...]:
-        X, lengthscale, directions, variance, B, radius, lifted, x, value, slope, A = ctx.saved_tensors
-        A_grad = torch.zeros_like(A) if A_grad is None else A_grad
+        X, lengthscale, directions, variance, B, radius, lifted, x, value, slope, product = ctx.saved_tensors
+        A_grad = torch.zeros_like(product) if A_grad is None else A_grad
         if torch.is_grad_enabled():
             prior_grad = torch.zeros_like(radius) if prior_grad is None else prior_grad
             inputs = (X, lengthscale, directions, variance, B)
@@ -108,7 +108,7 @@ class Units(torch.autograd.Function):
             return *again, None
         t_grad = torch.mm(A_grad, B).mul_(slope)
         x_grad = t_grad @ directions
-        radius_grad, variance_grad = vecdot(A_grad, A).div_(radius), None
+        radius_grad, variance_grad = vecdot(A_grad, product), None
         if prior_grad is not None:
             weighted = prior_grad * radius
             radius_grad.addcmul_(weighted, variance, value=2.0)

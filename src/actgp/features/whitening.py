@@ -7,8 +7,8 @@ and backwards, where sym mirrors the lower triangle,
     B = R̄ Rᵀ,   K̄₁ = −½ Rᵀ sym(B) R / v,   Ŵ̄ += 2 (K̄₁ ∘ κ'(T)) Ŵ,   w̄ = (ŵ̄ − ŵ ⟨ŵ, ŵ̄⟩) / ‖w‖,   v̄ = tr B / 2v
 
 The diagonal of κ(T), and with it the jitter, does not depend on the weights. R is always found in float64. R̄ comes in
-the precision that the layer is computed in, and its error is then the largest, so that nothing is gained by going on
-from it in a finer one.
+the precision that the layer is computed in, with an error that is magnified on the way to W̄: hardly a digit is gained by
+going on from it in a finer one.
 
 Layers that are alike, with as many units and the same κ, are whitened in one stack: operations on matrices as small as
 these cost more than their arithmetic.
@@ -56,10 +56,13 @@ def whitenings(
     match: SpectralMatch,
     dtype: torch.dtype,
 ) -> list[tuple[Float[Tensor, "M d"], Float[Tensor, "M M"]]]:
-    """Ŵ and R of each layer, in a precision, or in float64 where that will not do."""
+    """Ŵ and R of each layer, in a precision, or in float64 where that will not do.
+
+    With gradients the precision is that of the whole stack, the finest that one of its layers needs.
+    """
     if torch.is_grad_enabled() and tracing() is None:
         found = ActivatedWhitening.apply(match, dtype, *Ws, *variances)
-        return list(zip(*halves(found), strict=True))
+        return list(zip(*_halves(found), strict=True))
     decided = tracing()
     own = torch.float64 if decided is None or decided.exact else dtype
     plain = (plainly(W, variance, match, own) for W, variance in zip(Ws, variances, strict=True))
@@ -120,7 +123,7 @@ class ActivatedWhitening(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, match: SpectralMatch, dtype: torch.dtype, *inputs: Tensor) -> tuple[Tensor, ...]:
-        weights, _ = Weights.of(*halves(inputs), match, dtype)
+        weights, _ = Weights.of(*_halves(inputs), match, dtype)
         ctx.match = match
         ctx.save_for_backward(*inputs, *weights)
         return *weights.directions.unbind(), *weights.R.unbind()
@@ -130,14 +133,15 @@ class ActivatedWhitening(torch.autograd.Function):
         *inputs, lengths, directions, slope, R = ctx.saved_tensors
         if torch.is_grad_enabled():
             return None, None, *differentiated(partial(_all_plainly, match=ctx.match), tuple(inputs), grads)
-        directions_grad, R_grad = (torch.stack(tuple(part)) for part in halves(grads))
-        variances = torch.stack(tuple(halves(inputs)[1]))
+        directions_grad, R_grad = (torch.stack(tuple(part)) for part in _halves(grads))
+        variances = torch.stack(tuple(_halves(inputs)[1]))
         weights = Weights(lengths, directions, slope, R)
         found = weights.gradient(directions_grad, R_grad @ R.mT, variances.to(R.dtype))
-        return None, None, *(grad.to(inputs[0].dtype) for part in found for grad in part.unbind())
+        every = (grad for part in found for grad in part.unbind())
+        return None, None, *(grad.to(given.dtype) for grad, given in zip(every, inputs, strict=True))
 
 
-def halves(tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+def _halves(tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
     """Weights and variances, or directions and matrices."""
     return tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
 
@@ -153,5 +157,5 @@ def plainly(
 
 
 def _all_plainly(*inputs: Tensor, match: SpectralMatch) -> tuple[Tensor, ...]:
-    pairs = [plainly(W, variance, match) for W, variance in zip(*halves(inputs), strict=True)]
+    pairs = [plainly(W, variance, match) for W, variance in zip(*_halves(inputs), strict=True)]
     return *(directions for directions, _ in pairs), *(R for _, R in pairs)

@@ -122,7 +122,7 @@ def without_points(layer: GPLayer) -> bool:
 
 
 def layer_means(layers: Sequence[GPLayer]) -> list[Mean]:
-    """The same functions of the layers' own parameters, with gradients for all of them."""
+    """The mean of each layer, in its own precision, as a function of its inputs, with gradients for its parameters."""
     pairs, means = [], []
     for layer in layers:
         features, m = layer.features, layer.q.means()

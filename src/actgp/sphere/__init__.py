@@ -5,7 +5,7 @@ from actgp.sphere.functions import with_derivative
 from actgp.sphere.gegenbauer import gegenbauer, normalised_gegenbauer
 from actgp.sphere.geometry import Polar, lift, project
 from actgp.sphere.harmonics import SphericalHarmonics
-from actgp.sphere.polynomial import Polynomial, polynomial, prepared
+from actgp.sphere.polynomial import Polynomial, polynomial, slope_polynomial
 from actgp.sphere.quadrature import QuadratureError
 from actgp.sphere.series import evaluated, zonal_series
 from actgp.sphere.spectrum import Spectrum, Zonal, spectrum
@@ -23,8 +23,8 @@ __all__ = [
     "normalised_gegenbauer",
     "num_harmonics",
     "polynomial",
-    "prepared",
     "project",
+    "slope_polynomial",
     "spectrum",
     "surface_area",
     "with_derivative",

@@ -74,6 +74,15 @@ def polynomial(energies: tuple[float, ...], dimension: int, dtype: torch.dtype, 
     return prepared(c.numpy(), dtype, device)
 
 
+@lru_cache(maxsize=1024)
+def slope_polynomial(
+    energies: tuple[float, ...], dimension: int, dtype: torch.dtype, device: torch.device
+) -> Polynomial:
+    """Σ_n e_n P_n'(t), as exact as its precision allows."""
+    exact = polynomial(energies, dimension, torch.float64, device).derivative
+    return prepared(exact.coefficients.cpu().numpy(), dtype, device)
+
+
 def prepared(c: NDArray[np.float64], dtype: torch.dtype, device: torch.device) -> Polynomial:
     """Σ_k c_k T_k(t)."""
 

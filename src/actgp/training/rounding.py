@@ -5,8 +5,11 @@ those that happen to be met is worth any number of nats, and predictions become 
 rounded to steps of δ is off by up to δ/2, with variance δ²/12: less noise than that cannot be learnt from it.
 
 Not all targets with few values are rounded; a simulation may have been run for fifty settings of what is to be
-inferred. So noise is bounded only if the network cannot tell neighbouring values apart: if its error is above δ/2.
+inferred. So noise is bounded only if the network cannot tell neighbouring values apart: if it is off by more than δ/2
+on more rows than outliers account for.
 """
+
+import copy
 
 import torch
 from gpytorch.constraints import GreaterThan
@@ -17,38 +20,47 @@ from actgp.models import DeepGP
 from actgp.training.data import Batch, Batches
 from actgp.training.scales import has_free_noise, set_noise
 
-REPEATED = 0.5  # the part of the rows whose value occurs again, from which on targets are taken for rounded
+REPEATED = 0.5  # the part of the values that occur again, from which on targets are taken for rounded
+CONFUSED = 0.1  # the part of the rows that are nearer to another value, from which on these cannot be told apart
+ROUND_OFF = 8  # units in the last place of the largest value: values that are closer are the same
 
 
 @torch.no_grad()
 def bound_noise_by_rounding(model: DeepGP, batches: Batches, held_out: Batch | None) -> None:
-    """Raises the lower bound of Gaussian noise to the variance of rounding, if the network's error says so.
+    """Raises the lower bound of Gaussian noise to the variance of rounding, if the network's errors say so.
 
-    Noise that is frozen, or whose constraint is not gpytorch's `GreaterThan`, is left alone.
+    Left alone are noise that is frozen or has a constraint other than gpytorch's `GreaterThan`, and models whose mean
+    has not been trained.
 
     Args:
         model: The model after stage 1.
         batches: What it is trained on.
         held_out: Rows to judge the network by, if there are any: it may know the others by heart.
     """
-    if not has_free_noise(model):
+    if not has_free_noise(model) or not model.gp_layers[-1].q.mean.any():
         return
-    constraint = model.likelihood.noise_covar.raw_noise_constraint
-    step = min(rounding_step(column) for column in torch.cat([y for _, y in batches.all()]).T)  # they share their noise
-    if step == 0.0 or type(constraint) is not GreaterThan:
+    noise = model.likelihood.noise_covar
+    targets = torch.cat([y for _, y in batches.all()])
+    step = min(rounding_step(column) for column in targets.T)  # outputs share their noise: the finest counts
+    if step == 0.0 or type(noise.raw_noise_constraint) is not GreaterThan:
         return
     judges = batches.all() if held_out is None else (held_out,)
-    errors = torch.cat([(model.mean(X).reshape(y.shape) - y).square() for X, y in judges])
-    if errors.mean().item() > (step / 2) ** 2:
-        noise = model.likelihood.noise.item()
-        constraint.lower_bound.clamp_min_(step**2 / 12)
-        set_noise(model, noise)
+    errors = torch.cat([(model.mean(X).reshape(y.shape) - y).abs() for X, y in judges])
+    if (errors > step / 2).double().mean() > CONFUSED:
+        before = model.likelihood.noise.item()
+        own = copy.deepcopy(noise.raw_noise_constraint)  # other models may share it
+        own.lower_bound.clamp_min_(step**2 / 12)
+        noise.register_constraint("raw_noise", own)
+        set_noise(model, before)
 
 
 def rounding_step(y: Float[Tensor, " N"]) -> float:
     """δ: how far the nearest other value is from that of half of the rows; 0 where most values occur only once."""
-    values, counts = y.unique(return_counts=True)
-    if len(values) < 2 or counts[counts > 1].sum() < REPEATED * len(y):
+    y = y.sort().values
+    same = ROUND_OFF * torch.finfo(y.dtype).eps * y.abs().max()
+    is_new = torch.cat([torch.ones_like(y[:1], dtype=torch.bool), y.diff() > same])
+    values, counts = y[is_new], is_new.cumsum(0).bincount()[1:]
+    if len(values) < 2 or (counts > 1).double().mean() < REPEATED:
         return 0.0
     gaps = values.diff()
     nearest = torch.minimum(torch.cat([gaps[:1], gaps]), torch.cat([gaps, gaps[-1:]]))
