@@ -7,8 +7,8 @@ and backwards, where sym mirrors the lower triangle,
     B = R̄ Rᵀ,   K̄₁ = −½ Rᵀ sym(B) R / v,   Ŵ̄ += 2 (K̄₁ ∘ κ'(T)) Ŵ,   w̄ = (ŵ̄ − ŵ ⟨ŵ, ŵ̄⟩) / ‖w‖,   v̄ = tr B / 2v
 
 The diagonal of κ(T), and with it the jitter, does not depend on the weights. R is always found in float64. R̄ comes in
-the precision that the layer is computed in, with an error that is magnified on the way to W̄: hardly a digit is gained by
-going on from it in a finer one.
+the precision that the layer is computed in, with an error that is magnified on the way to W̄: hardly a digit is gained
+by going on from it in a finer one.
 
 Layers that are alike, with as many units and the same κ, are whitened in one stack: operations on matrices as small as
 these cost more than their arithmetic.
