@@ -51,9 +51,9 @@ def fit(
     GPR and SGPR hold their data and have an exact objective: L-BFGS, for `recipe.num_steps` (200) or until it
     converges. SVGP and DeepGP are trained on minibatches in stages: as a network; after a warm start in closed form, as
     a posterior; and, if rows were held out to judge these by, as a posterior of all rows. An interrupt leaves the model
-    as it was after the last step, with predictions as wide as held-out rows have chosen, if they have. A backbone is
-    trained in all stages, unless none of its parameters requires a gradient: then the layers are fitted to what it
-    makes of X.
+    as it was after the last step, with predictions as wide as held-out rows have chosen, if they have. Where targets
+    are rounded, Gaussian noise is kept above the rounding. A backbone is trained in all stages, unless none of its
+    parameters requires a gradient: then the layers are fitted to what it makes of X.
 
     Args:
         model: The model, changed in place.

@@ -21,7 +21,7 @@ from actgp.training.data import Batch, Batches
 from actgp.training.scales import has_free_noise, set_noise
 
 REPEATED = 0.5  # the part of the values that occur again, from which on targets are taken for rounded
-CONFUSED = 0.1  # the part of the rows that are nearer to another value, from which on these cannot be told apart
+CONFUSED = 0.2  # the part of the rows that are nearer to another value, from which on these cannot be told apart
 ROUND_OFF = 8  # units in the last place of the largest value: values that are closer are the same
 
 
