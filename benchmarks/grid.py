@@ -59,11 +59,6 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
         "laplace-torch": laplace_net.predict,
     }
     threads, rounds, few = torch.get_num_threads(), 5 if quick else 50, 2 if quick else 5
-    alone = [Heat("step", None, BASE, dict(step), rounds, 1), Heat("predict", None, BASE, dict(predict), few, 1)]
-    if gpflux_python is not None:
-        for bits in (32, 64):
-            step[f"GPflux, float{bits}"] = lambda p, b=bits: gpflux_dgp.command(p, "step", gpflux_python, b)
-            predict[f"GPflux, float{bits}"] = lambda p, b=bits: gpflux_dgp.command(p, "predict", gpflux_python, b)
     pass_over_data = {"actgp, warm start": ours.warm_start, "laplace-torch, fit": laplace_net.fit}
     found = [
         Heat("step", None, BASE, step, rounds, threads),
@@ -71,7 +66,9 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
         Heat("pass", None, BASE, pass_over_data, few, threads),
     ]
     if threads > 1:
-        found += alone
+        found += [Heat("step", None, BASE, step, rounds, 1), Heat("predict", None, BASE, predict, few, 1)]
+    if gpflux_python is not None:
+        found += _beside_gpflux(gpflux_python, step, predict, rounds, few)
     light = {name: step[name] for name in ("actgp", "actgp, stage 1", "network", "floor")}
     for axis, values in AXES.items():
         with_peer = light | {"GPyTorch": step["GPyTorch"]} if axis in ("input_dim", "num_inducing") else light
@@ -81,6 +78,24 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
         found += _along("predict", axis, values[:2] if quick else values, own, few)
     values = DATA_AXIS[:2] if quick else DATA_AXIS
     return found + _along("pass", "num_data", values, {"actgp, warm start": ours.warm_start}, 2 if quick else 3)
+
+
+def _beside_gpflux(
+    python: str,
+    step: dict[str, Callable[[Problem], Contestant]],
+    predict: dict[str, Callable[[Problem], Contestant]],
+    rounds: int,
+    few: int,
+) -> list[Heat]:
+    """By themselves: threads of GPflux's processes disturb everybody."""
+    found = []
+    for what, all_of_them, turns in (("step", step, rounds), ("predict", predict, few)):
+        theirs = {
+            f"GPflux, float{bits}": lambda p, w=what, b=bits: gpflux_dgp.command(p, w, python, b) for bits in (32, 64)
+        }
+        own = {name: make for name, make in all_of_them.items() if name in ("actgp", "actgp, compiled")}
+        found.append(Heat(f"{what} beside GPflux", None, BASE, own | theirs, turns, torch.get_num_threads()))
+    return found
 
 
 def _along(

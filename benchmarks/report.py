@@ -27,8 +27,15 @@ TITLES = {
     "prediction_samples": "samples of a prediction",
     "num_data": "rows of data",
 }
-NAMES = {"step": "a step", "predict": "a prediction", "pass": "a pass over the data"}
-UNITS = {"step": ("ms", 1e3), "predict": ("s", 1.0), "pass": ("s", 1.0)}
+NAMES = {
+    "step": "a step",
+    "predict": "a prediction",
+    "pass": "a pass over the data",
+    "step beside GPflux": "a step beside GPflux",
+    "predict beside GPflux": "a prediction beside GPflux",
+}
+UNITS = {what: ("ms", 1e3) if what.startswith("step") else ("s", 1.0) for what in NAMES}
+PEERS = ("network", "floor", "GPyTorch", "GPflux, float32")
 COLOURS = {"actgp": "C0", "actgp, stage 1": "C2", "actgp, warm start": "C4", "GPyTorch": "C3"}
 GREYS = {"network": "0.55", "floor": "0.2"}
 
@@ -69,7 +76,7 @@ def _side_by_side(records: list[Record]) -> str:
         name = f"{NAMES[what]}, {threads} thread{'s' if threads > 1 else ''}"
         unit, factor = UNITS[what]
         medians = {r["contestant"]: median(r["seconds"]) for r in chosen}
-        against = [peer for peer in ("network", "floor", "GPyTorch") if peer in medians]
+        against = [peer for peer in PEERS if peer in medians]
         heads = [name, unit, "quartiles", *(f"× {peer}" for peer in against)]
         lines.append(f"| {' | '.join(heads)} |")
         lines.append("|---" * (3 + len(against)) + "|")

@@ -47,6 +47,14 @@ def test_every_axis_is_measured_and_peers_take_part_side_by_side() -> None:
     assert {heat.axis for heat in found} >= {"input_dim", "num_inducing", "num_outputs", "batch", "num_samples", "rows"}
 
 
+def test_gpflux_is_measured_apart_from_the_others() -> None:
+    without, beside = heats(None, quick=True), heats("python", quick=True)
+    more = [heat for heat in beside if heat.what.endswith("beside GPflux")]
+    assert [heat.what for heat in more] == ["step beside GPflux", "predict beside GPflux"]
+    assert all({"actgp", "GPflux, float32"} <= set(heat.contestants) for heat in more)
+    assert len(beside) == len(without) + 2
+
+
 def test_the_report_gives_ratios_and_exponents(tmp_path: Path) -> None:
     def line(axis: str | None, value: int, contestant: str, seconds: float) -> dict[str, object]:
         problem = {"num_inducing": value}

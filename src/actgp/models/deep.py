@@ -10,7 +10,6 @@ Hidden layers are sampled, reparametrised; over the last one the likelihood aver
 import copy
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -21,9 +20,10 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.blueprints import Description, describe_layer, describe_likelihood, describe_state
-from actgp.layers import Constants, GPLayer, LayerFunction, NetworkLayer, constants_of, draw_functions, layer_means
+from actgp.layers import Constants, GPLayer, NetworkLayer, constants_of, draw_functions, layer_means
 from actgp.likelihoods import expected_log_prob, supported, targets
 from actgp.models.prediction import Prediction, squeeze_outputs
+from actgp.models.sampled_function import SampledFunction
 from actgp.sampling import normal_points
 from actgp.tracing import tracing
 
@@ -164,13 +164,17 @@ class DeepGP(nn.Module):
         noises = [noise.unsqueeze(1) for noise in normal_points(S, sum(widths), seed).to(X).split(widths, dim=1)]
         widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
         rows = max(1, CHUNK * torch.get_num_threads() // (S * widest))
-        chunks = [self.along(self.enter(part), constants, noises) for part in X.split(rows)]
-        mean, variance = (torch.cat(parts, dim=1) for parts in zip(*chunks, strict=True))
+        # Results have their place from the beginning: small ones that stay would keep large ones from being freed.
+        places = [constants[-1].mean.new_empty(S, len(X), self.num_outputs) for _ in Paths._fields]
+        for part, *results in zip(X.split(rows), *(place.split(rows, dim=1) for place in places), strict=True):
+            for values, result in zip(self.along(self.enter(part), constants, noises), results, strict=True):
+                result.copy_(values)
+        mean, variance = places
         return Prediction(checks.predicted(mean, X), variance, self.likelihood)
 
     def sample_functions(
         self, num_functions: int, *, num_features: int = 1_000, generator: torch.Generator | None = None
-    ) -> list["SampledFunction"]:
+    ) -> list[SampledFunction]:
         """Draws functions from the posterior: each gives the same values whenever it is called, with gradients.
 
         Args:
@@ -184,7 +188,7 @@ class DeepGP(nn.Module):
         front = self
         if self.backbone is not None:  # functions stay what they are when the model is trained on
             front = DeepGP(self.gp_layers, self.likelihood, copy.deepcopy(self.backbone).eval())
-        return [SampledFunction(front, functions) for functions in zip(*drawn, strict=True)]
+        return [SampledFunction(front.enter, functions) for functions in zip(*drawn, strict=True)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model to a file, all of it at once; `actgp.load` reads it. A backbone's code stays outside."""
@@ -232,18 +236,3 @@ class DeepGP(nn.Module):
             paths = torch.addcmul(mean.view(shape), sd.view(shape), noise).view(-1, mean.shape[1])  # [S N, H]
             mean, variance = layer.marginals(paths, constant)
         return Paths(*(values.view(-1, len(h), self.num_outputs) for values in (mean, variance)))
-
-
-@dataclass(frozen=True)
-class SampledFunction:
-    """A function drawn from a deep GP's posterior: [N, D] to [N], or to [N, P] for several outputs."""
-
-    model: DeepGP
-    layers: tuple[LayerFunction, ...]
-
-    def __call__(self, X: Tensor) -> Tensor:
-        """f(x_1), …, f(x_N); differentiable in X."""
-        h = self.model.enter(X)
-        for layer in self.layers:
-            h = layer(h)
-        return squeeze_outputs(h)
