@@ -90,27 +90,24 @@ def block_posterior_scale(H: Float64[Tensor, "*batch M M"], blocks: tuple[int, .
     return S
 
 
-def inverse_cholesky(K: Float64[Tensor, "M M"], dtype: torch.dtype = torch.float64) -> Float[Tensor, "M M"]:
-    """R = L⁻¹, L Lᵀ = K + jitter · I: what whitens, once for all products with it.
-
-    It is found in float64, and given in a precision, which its gradient then has too.
-    """
-    return InverseCholesky.apply(K, dtype)
+def inverse_cholesky(K: Float64[Tensor, "M M"]) -> Float64[Tensor, "M M"]:
+    """R = L⁻¹, L Lᵀ = K + jitter · I: what whitens, once for all products with it."""
+    return InverseCholesky.apply(K)
 
 
 class InverseCholesky(torch.autograd.Function):
     """K ↦ R = L⁻¹."""
 
     @staticmethod
-    def forward(ctx: Any, K: Tensor, dtype: torch.dtype) -> Tensor:
-        R = invert(stable_cholesky(K).L).to(dtype)
+    def forward(ctx: Any, K: Tensor) -> Tensor:
+        R = invert(stable_cholesky(K).L)
         ctx.save_for_backward(R)
         return R
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         (R,) = ctx.saved_tensors
-        return -0.5 * inverse_cholesky_gradient(R, grad).double(), None
+        return -0.5 * inverse_cholesky_gradient(R, grad)
 
 
 def inverse_choleskys(K: Float64[Tensor, "L M M"]) -> Float64[Tensor, "L M M"]:
@@ -119,7 +116,9 @@ def inverse_choleskys(K: Float64[Tensor, "L M M"]) -> Float64[Tensor, "L M M"]:
     before = diagonals.clone()
     diagonals.add_(before.mean(-1, keepdim=True), alpha=RELATIVE_JITTER)
     L, info = torch.linalg.cholesky_ex(K)
-    if info.any():  # some need more
+    if tracing() is not None:
+        L = torch.where((info == 0).view(-1, 1, 1), L, torch.nan)  # whoever traces looks whether all is finite
+    elif info.any():  # some need more
         diagonals.copy_(before)
         L = torch.stack([stable_cholesky(matrix).L for matrix in K])
     return invert(L)

@@ -1,7 +1,7 @@
-"""Whether operations are being traced, to be compiled: then none may look at a value, and the plain forms are taken.
+"""Whether operations are being traced, to be compiled: then none may look at a value.
 
 Functions with gradients derived by hand have plain forms already, for second derivatives. A compiler fuses these, and
-what it makes of their gradients is as good.
+what it makes of their gradients is as good; so layers take the plain forms. What whitens does not: it is not for fusing.
 """
 
 from collections.abc import Iterator

@@ -26,11 +26,10 @@ from torch import Tensor
 from torch.linalg import vecdot
 
 from actgp.features.match import SpectralMatch
-from actgp.features.whitening import LARGEST_MAGNIFICATION, Weights, magnification, magnifies
+from actgp.features.whitening import Weights, any_magnify, magnification, magnifies
 from actgp.kernels import ZonalKernel
 from actgp.linalg import differentiated, inverse_cholesky, inverse_cholesky_gradient, inverse_choleskys
 from actgp.sphere import evaluated, lift, project
-from actgp.tracing import tracing
 
 
 class Parts(NamedTuple):
@@ -61,7 +60,7 @@ def decoupled_whitenings(
         match: Of units and kernel.
         dtype: The precision.
     """
-    if torch.is_grad_enabled() and tracing() is None:
+    if torch.is_grad_enabled():
         found = DecoupledWhitening.apply(kernel, match, dtype, *_flat(layers))
         return [Parts(*parts) for parts in zip(*_split(found, len(Parts._fields)), strict=True)]
     return [_in_precision(_plainly(*layer, kernel, match), layer, dtype) for layer in layers]
@@ -105,7 +104,7 @@ class DecoupledWhitening(torch.autograd.Function):
         R[:, :M, :M], R[:, M:, M:] = R_u, R_s
         R[:, M:, :M] = torch.bmm(R_s, Q).neg_()
         sd = (amplitudes.square().mean(-1) / v).sqrt_()  # √k(z, z) = √v r
-        exact = (torch.maximum(magnification(R_u), magnification(R_s, sd)) > LARGEST_MAGNIFICATION).any()
+        exact = any_magnify(torch.maximum(magnification(R_u), magnification(R_s, sd)))
         own = torch.float64 if dtype == R.dtype or exact else dtype
         ctx.kernel, ctx.match = kernel, match
         saved = (Z, lengthscale, v, *weights, r, z, Kvu, t_slope, A, Kvv, T_slope.mul_(radii), R_s, Q)

@@ -16,7 +16,6 @@ from torch import Tensor
 from actgp.features.match import SpectralMatch
 from actgp.features.whitening import Weights, plainly
 from actgp.linalg import differentiated
-from actgp.tracing import tracing
 
 
 class NetworkWeights(NamedTuple):
@@ -33,7 +32,7 @@ def network_weights(
     match: SpectralMatch,
 ) -> list[NetworkWeights]:
     """Ŵ and Vᵀ of each of some layers that are alike, in the precision of the means."""
-    form = OutputWeights.apply if torch.is_grad_enabled() and tracing() is None else _all_plainly
+    form = OutputWeights.apply if torch.is_grad_enabled() else _all_plainly
     found = form(match, *Ws, *variances, *means)
     return [NetworkWeights(*parts) for parts in zip(found[: len(Ws)], found[len(Ws) :], strict=True)]
 

@@ -42,6 +42,13 @@ def magnifies(R: Float64[Tensor, "M M"], sd: Float64[Tensor, ""] | None = None) 
     return magnification(R, sd).item() > LARGEST_MAGNIFICATION
 
 
+def any_magnify(magnifications: Float64[Tensor, " L"]) -> bool:
+    """The same for layers of a stack."""
+    if (decided := tracing()) is not None:
+        return decided.exact
+    return bool((magnifications > LARGEST_MAGNIFICATION).any())
+
+
 def magnification(
     R: Float64[Tensor, "*batch M M"], sd: Float64[Tensor, "*batch"] | None = None
 ) -> Float64[Tensor, "*batch"]:
@@ -60,12 +67,10 @@ def whitenings(
 
     With gradients the precision is that of the whole stack, the finest that one of its layers needs.
     """
-    if torch.is_grad_enabled() and tracing() is None:
+    if torch.is_grad_enabled():
         found = ActivatedWhitening.apply(match, dtype, *Ws, *variances)
         return list(zip(*_halves(found), strict=True))
-    decided = tracing()
-    own = torch.float64 if decided is None or decided.exact else dtype
-    plain = (plainly(W, variance, match, own) for W, variance in zip(Ws, variances, strict=True))
+    plain = (plainly(W, variance, match) for W, variance in zip(Ws, variances, strict=True))
     return [
         (directions, R) if dtype == R.dtype or magnifies(R) else (directions.to(dtype), R.to(dtype))
         for directions, R in plain
@@ -97,8 +102,7 @@ class Weights(NamedTuple):
         directions = W / lengths
         T = directions @ directions.mT
         R = inverse_choleskys(match.kappa(T.dtype, T.device)(T))
-        exact = dtype == R.dtype or (magnification(R) > LARGEST_MAGNIFICATION).any()
-        own = torch.float64 if exact else dtype
+        own = torch.float64 if dtype == R.dtype or any_magnify(magnification(R)) else dtype
         R = R.mul_(torch.stack(tuple(variances)).to(T.dtype).sqrt_().view(-1, 1, 1))
         slope = match.kappa_slope(own, T.device)(T.to(own))
         return cls(lengths.to(own), directions.to(own), slope, R.to(own)), R
@@ -146,14 +150,11 @@ def _halves(tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tenso
     return tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
 
 
-def plainly(
-    W: Tensor, variance: Tensor, match: SpectralMatch, dtype: torch.dtype = torch.float64
-) -> tuple[Tensor, Tensor]:
+def plainly(W: Tensor, variance: Tensor, match: SpectralMatch) -> tuple[Tensor, Tensor]:
     """Ŵ and R in operations that can be differentiated any number of times."""
     kappa = match.kappa(torch.float64, W.device)
     directions = torch.nn.functional.normalize(W.double(), dim=-1)
-    K = evaluated(kappa, directions @ directions.T) / variance.double()
-    return directions.to(dtype), inverse_cholesky(K, dtype)
+    return directions, inverse_cholesky(evaluated(kappa, directions @ directions.T) / variance.double())
 
 
 def _all_plainly(*inputs: Tensor, match: SpectralMatch) -> tuple[Tensor, ...]:
