@@ -1,7 +1,8 @@
 """The dense linear algebra of a step and of a prediction, with nothing around it.
 
-The products with full S, the Cholesky decomposition and its inverse, forward and backward, in the precisions of
-the library, into memory that is there already. No series, no likelihood, no automatic differentiation, no optimiser.
+The products with full S, the Cholesky decomposition and its inverse, forward and backward, in float32 but for Kuu, L⁻¹
+and the way back from it, into memory that is there already. No series, no likelihood, no automatic differentiation, no
+optimiser.
 """
 
 from collections.abc import Callable
