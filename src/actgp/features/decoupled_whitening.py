@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.linalg import vecdot
 
 from actgp.features.match import SpectralMatch
-from actgp.features.whitening import Weights, any_magnify, magnification, magnifies
+from actgp.features.whitening import Weights, any_magnify, by_kind, magnification, magnifies
 from actgp.kernels import ZonalKernel
 from actgp.linalg import differentiated, inverse_cholesky, inverse_cholesky_gradient, inverse_choleskys
 from actgp.sphere import evaluated, lift, project
@@ -62,18 +62,13 @@ def decoupled_whitenings(
     """
     if torch.is_grad_enabled():
         found = DecoupledWhitening.apply(kernel, match, dtype, *_flat(layers))
-        return [Parts(*parts) for parts in zip(*_split(found, len(Parts._fields)), strict=True)]
+        return [Parts(*parts) for parts in zip(*by_kind(found, len(Parts._fields)), strict=True)]
     return [_in_precision(_plainly(*layer, kernel, match), layer, dtype) for layer in layers]
 
 
 def _flat(layers: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
     """The first tensor of each layer, the second of each, and so on."""
     return [tensor for kind in zip(*layers, strict=True) for tensor in kind]
-
-
-def _split(tensors: Sequence[Tensor], kinds: int) -> list[tuple[Tensor, ...]]:
-    number = len(tensors) // kinds
-    return [tuple(tensors[start : start + number]) for start in range(0, len(tensors), number)]
 
 
 class DecoupledWhitening(torch.autograd.Function):
@@ -83,7 +78,7 @@ class DecoupledWhitening(torch.autograd.Function):
     def forward(
         ctx: Any, kernel: ZonalKernel, match: SpectralMatch, dtype: torch.dtype, *inputs: Tensor
     ) -> tuple[Tensor, ...]:
-        Ws, Zs, lengthscales, variances = _split(inputs, len(Inputs._fields))
+        Ws, Zs, lengthscales, variances = by_kind(inputs, len(Inputs._fields))
         weights, R_u = Weights.of(Ws, variances, match, torch.float64)
         Z, lengthscale, v = (torch.stack(kind).double() for kind in (Zs, lengthscales, variances))
         r, z = project(lift(Z / lengthscale))  # [L, K], [L, K, d]
@@ -119,7 +114,7 @@ class DecoupledWhitening(torch.autograd.Function):
         if torch.is_grad_enabled():
             plainly = partial(_all_plainly, kernel=ctx.kernel, match=ctx.match)
             return None, None, None, *differentiated(plainly, tuple(inputs), grads)
-        kinds = _split(grads, len(Parts._fields))
+        kinds = by_kind(grads, len(Parts._fields))
         directions_grad, R_grad, amplitudes_grad = (torch.stack(kind) for kind in kinds)
         M, column = R_u.shape[-1], r.unsqueeze(-1)
         G = R_grad[:, M:, :M]
@@ -166,7 +161,7 @@ def _plainly(
 
 
 def _all_plainly(*inputs: Tensor, kernel: ZonalKernel, match: SpectralMatch) -> tuple[Tensor, ...]:
-    layers = [Inputs(*layer) for layer in zip(*_split(inputs, len(Inputs._fields)), strict=True)]
+    layers = [Inputs(*layer) for layer in zip(*by_kind(inputs, len(Inputs._fields)), strict=True)]
     return tuple(_flat([_plainly(*layer, kernel, match) for layer in layers]))
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp.features.match import SpectralMatch
-from actgp.features.whitening import Weights, plainly
+from actgp.features.whitening import Weights, by_kind, plainly
 from actgp.linalg import differentiated
 
 
@@ -34,7 +34,7 @@ def network_weights(
     """Ŵ and Vᵀ of each of some layers that are alike, in the precision of the means."""
     form = OutputWeights.apply if torch.is_grad_enabled() else _all_plainly
     found = form(match, *Ws, *variances, *means)
-    return [NetworkWeights(*parts) for parts in zip(found[: len(Ws)], found[len(Ws) :], strict=True)]
+    return [NetworkWeights(*parts) for parts in zip(*by_kind(found, 2), strict=True)]
 
 
 class OutputWeights(torch.autograd.Function):
@@ -42,7 +42,7 @@ class OutputWeights(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, match: SpectralMatch, *inputs: Tensor) -> tuple[Tensor, ...]:
-        Ws, variances, means = _thirds(inputs)
+        Ws, variances, means = by_kind(inputs, 3)
         dtype = means[0].dtype
         weights, R = Weights.of(Ws, variances, match, dtype)
         ctx.match = match
@@ -55,8 +55,8 @@ class OutputWeights(torch.autograd.Function):
         *inputs, lengths, directions, slope, R = ctx.saved_tensors
         if torch.is_grad_enabled():
             return None, *differentiated(partial(_all_plainly, ctx.match), tuple(inputs), grads)
-        _, variances, means = _thirds(inputs)
-        directions_grads, V_grads = grads[: len(means)], grads[len(means) :]
+        _, variances, means = by_kind(inputs, 3)
+        directions_grads, V_grads = by_kind(grads, 2)
         B, means_grads = torch.empty_like(slope), []
         for m, V_grad, own, product in zip(means, V_grads, R, B, strict=True):
             m_grad = own @ V_grad.T.to(R.dtype)
@@ -64,20 +64,15 @@ class OutputWeights(torch.autograd.Function):
             means_grads.append(m_grad)
         weights = Weights(lengths, directions, slope, R)
         stacked = torch.stack(directions_grads).to(R.dtype)
-        found = weights.gradient(stacked, B, torch.stack(tuple(variances)).to(R.dtype))
+        found = weights.gradient(stacked, B, torch.stack(variances).to(R.dtype))
         every = (*(grad for part in found for grad in part.unbind()), *means_grads)
         return None, *(grad.to(given.dtype) for grad, given in zip(every, inputs, strict=True))
-
-
-def _thirds(inputs: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]]:
-    number = len(inputs) // 3
-    return inputs[:number], inputs[number : 2 * number], inputs[2 * number :]
 
 
 def _all_plainly(match: SpectralMatch, *inputs: Tensor) -> tuple[Tensor, ...]:
     """The same in operations that can be differentiated any number of times."""
     directions, outputs = [], []
-    for W, variance, m in zip(*_thirds(inputs), strict=True):
+    for W, variance, m in zip(*by_kind(inputs, 3), strict=True):
         own, R = plainly(W, variance, match)
         directions.append(own.to(m.dtype))
         outputs.append((m.T.double() @ R).to(m.dtype))

@@ -37,12 +37,10 @@ def magnifies(R: Float64[Tensor, "M M"], sd: Float64[Tensor, ""] | None = None) 
         R: L⁻¹.
         sd: A standard deviation of u, whose round-off is magnified; R[0, 0]⁻¹ by default, that of the first.
     """
-    if (decided := tracing()) is not None:
-        return decided.exact
-    return magnification(R, sd).item() > LARGEST_MAGNIFICATION
+    return any_magnify(magnification(R, sd))
 
 
-def any_magnify(magnifications: Float64[Tensor, " L"]) -> bool:
+def any_magnify(magnifications: Float64[Tensor, "*batch"]) -> bool:
     """The same for layers of a stack."""
     if (decided := tracing()) is not None:
         return decided.exact
@@ -69,7 +67,7 @@ def whitenings(
     """
     if torch.is_grad_enabled():
         found = ActivatedWhitening.apply(match, dtype, *Ws, *variances)
-        return list(zip(*_halves(found), strict=True))
+        return list(zip(*by_kind(found, 2), strict=True))
     plain = (plainly(W, variance, match) for W, variance in zip(Ws, variances, strict=True))
     return [
         (directions, R) if dtype == R.dtype or magnifies(R) else (directions.to(dtype), R.to(dtype))
@@ -127,7 +125,8 @@ class ActivatedWhitening(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, match: SpectralMatch, dtype: torch.dtype, *inputs: Tensor) -> tuple[Tensor, ...]:
-        weights, _ = Weights.of(*_halves(inputs), match, dtype)
+        Ws, variances = by_kind(inputs, 2)
+        weights, _ = Weights.of(Ws, variances, match, dtype)
         ctx.match = match
         ctx.save_for_backward(*inputs, *weights)
         return *weights.directions.unbind(), *weights.R.unbind()
@@ -137,17 +136,18 @@ class ActivatedWhitening(torch.autograd.Function):
         *inputs, lengths, directions, slope, R = ctx.saved_tensors
         if torch.is_grad_enabled():
             return None, None, *differentiated(partial(_all_plainly, match=ctx.match), tuple(inputs), grads)
-        directions_grad, R_grad = (torch.stack(tuple(part)) for part in _halves(grads))
-        variances = torch.stack(tuple(_halves(inputs)[1]))
+        directions_grad, R_grad = (torch.stack(part) for part in by_kind(grads, 2))
+        variances = torch.stack(by_kind(inputs, 2)[1])
         weights = Weights(lengths, directions, slope, R)
         found = weights.gradient(directions_grad, R_grad @ R.mT, variances.to(R.dtype))
         every = (grad for part in found for grad in part.unbind())
         return None, None, *(grad.to(given.dtype) for grad, given in zip(every, inputs, strict=True))
 
 
-def _halves(tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """Weights and variances, or directions and matrices."""
-    return tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
+def by_kind(tensors: Sequence[Tensor], kinds: int) -> list[tuple[Tensor, ...]]:
+    """Tensors of all layers, those of one kind after those of the other, such as weights and variances, by kind."""
+    number = len(tensors) // kinds
+    return [tuple(tensors[start : start + number]) for start in range(0, len(tensors), number)]
 
 
 def plainly(W: Tensor, variance: Tensor, match: SpectralMatch) -> tuple[Tensor, Tensor]:
@@ -158,5 +158,5 @@ def plainly(W: Tensor, variance: Tensor, match: SpectralMatch) -> tuple[Tensor, 
 
 
 def _all_plainly(*inputs: Tensor, match: SpectralMatch) -> tuple[Tensor, ...]:
-    pairs = [plainly(W, variance, match) for W, variance in zip(*_halves(inputs), strict=True)]
+    pairs = [plainly(W, variance, match) for W, variance in zip(*by_kind(inputs, 2), strict=True)]
     return *(directions for directions, _ in pairs), *(R for _, R in pairs)
