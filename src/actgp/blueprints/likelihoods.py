@@ -39,7 +39,7 @@ def describe_likelihood(likelihood: Likelihood, place: str) -> dict[str, Any]:
         )
     entries = {"class": type(likelihood).__name__, "constraints": describe_constraints(likelihood, place)}
     if isinstance(likelihood, ContaminatedGaussianLikelihood):
-        return entries | {"share": likelihood.share}
+        return entries | {"share": likelihood.share, "slopes": likelihood.slopes is not None}
     if isinstance(likelihood, NegativeBinomialLikelihood):
         return entries | {"num_failures_param": bool(likelihood.num_failures_param)}
     if isinstance(likelihood, SoftmaxLikelihood):
@@ -67,7 +67,8 @@ def _contaminated(source: Source) -> ContaminatedGaussianLikelihood:
     share = source.get("share", float)
     if not 0.0 < share < 1.0:
         source.refuse("a share between 0 and 1", f"{share:.3g}")
-    return ContaminatedGaussianLikelihood(share=share)
+    inputs = len(source.tensor("slopes", None)) if source.get("slopes", bool) else None
+    return ContaminatedGaussianLikelihood(share=share, input_dim=inputs)
 
 
 def _softmax(source: Source) -> SoftmaxLikelihood:

@@ -24,8 +24,8 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
     """A deep GP for real targets, as a scikit-learn estimator: means, standard deviations, intervals, densities.
 
     Inputs and targets are standardised inside; everything comes back in the units of y. Several targets, y of shape
-    [N, P], share the hidden layers and, relative to their spread, the noise, which has room for outliers
-    (`ContaminatedGaussianLikelihood`). A row's prediction does not depend on the rows beside it.
+    [N, P], share the hidden layers and, relative to their spread, the noise, which depends on the input and has room
+    for outliers (`ContaminatedGaussianLikelihood`). A row's prediction does not depend on the rows beside it.
 
     Args:
         num_layers: How many GP layers.

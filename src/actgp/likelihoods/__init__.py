@@ -1,6 +1,11 @@
 """Likelihoods are gpytorch's, and one of our own; here are the expectations under them that a GP needs."""
 
-from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood, noise_mixture, noise_variance
+from actgp.likelihoods.contaminated import (
+    ContaminatedGaussianLikelihood,
+    noise_mixture,
+    noise_variance,
+    relative_noise,
+)
 from actgp.likelihoods.expectation import conditional, conditional_log_prob, expected_log_prob, sample_latent
 from actgp.likelihoods.fisher import fisher_factors
 from actgp.likelihoods.marginal import log_marginal
@@ -17,6 +22,7 @@ __all__ = [
     "log_marginal",
     "noise_mixture",
     "noise_variance",
+    "relative_noise",
     "sample_latent",
     "supported",
     "targets",

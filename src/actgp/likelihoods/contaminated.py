@@ -5,13 +5,20 @@
 To Gaussian noise a value ten standard deviations away is all but impossible: it costs fifty nats, and bends functions
 and noise. If one value in a hundred may be an outlier, with noise ten times as wide, it costs some seven, and pulls
 little.
+
+Some inputs have more noise than others. σ² may follow what the last layer is given, h: with the lower bound b of σ²,
+
+    σ²(h) = b + (σ² − b) r(h),     log r(h) = cᵀh, bent so that it stays between −4 and 4
+
+in which σ² is the noise at h = 0, and r the relative noise. The network below has made of h what is easily told apart,
+so that a linear function suffices; with skip connections it is one of x, too.
 """
 
 from math import log, log1p, pi
 
 import torch
 from gpytorch.constraints import GreaterThan, Interval, Positive
-from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.likelihoods import GaussianLikelihood, Likelihood
 from gpytorch.priors import Prior
 from jaxtyping import Float
 from torch import Tensor
@@ -21,6 +28,7 @@ from actgp import checks
 
 SHARE = 0.01
 SMALLEST_NOISE = 1e-6
+LARGEST_EXPONENT = 4.0  # of the relative noise: it may grow and shrink by a factor of 55
 
 
 class ContaminatedGaussianLikelihood(GaussianLikelihood):
@@ -30,11 +38,14 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
         noise_prior: Of σ², as gpytorch's.
         noise_constraint: Of σ², as gpytorch's; above 1e-6 by default.
         share: ε, what part of the values are outliers.
+        input_dim: H, how many inputs h the last layer has, for noise that depends on them; None for noise that is the
+            same everywhere.
 
     Attributes:
         share: ε.
-        noise: σ², of values that are no outliers.
+        noise: σ², of values that are no outliers; if it depends on h, at h = 0.
         outlier_noise: ω², what outliers have in addition.
+        slopes: c, [H]: how the logarithm of σ² follows h; None if it does not.
 
     Example:
         >>> import actgp
@@ -44,7 +55,12 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
     has_analytic_marginal = False  # it has one, but not a normal one
 
     def __init__(
-        self, noise_prior: Prior | None = None, noise_constraint: Interval | None = None, *, share: float = SHARE
+        self,
+        noise_prior: Prior | None = None,
+        noise_constraint: Interval | None = None,
+        *,
+        share: float = SHARE,
+        input_dim: int | None = None,
     ) -> None:
         super().__init__(noise_prior, GreaterThan(SMALLEST_NOISE) if noise_constraint is None else noise_constraint)
         self._share = checks.real(share, "share", example=SHARE)
@@ -55,6 +71,8 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
             )
         self.register_parameter("raw_outlier_noise", torch.nn.Parameter(torch.zeros(1)))
         self.register_constraint("raw_outlier_noise", Positive())
+        slopes = None if input_dim is None else torch.zeros(checks.integer(input_dim, "input_dim", minimum=1))
+        self.register_parameter("slopes", None if slopes is None else torch.nn.Parameter(slopes))
 
     @property
     def share(self) -> float:
@@ -70,6 +88,13 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
     def outlier_noise(self, value: float) -> None:
         noise = self.raw_outlier_noise.new_tensor(checks.positive(value, "outlier_noise"))
         self.initialize(raw_outlier_noise=self.raw_outlier_noise_constraint.inverse_transform(noise))
+
+    def relative_noise(self, h: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch 1"] | None:
+        """r(h), by which noise depends on the last layer's inputs; None if it does not."""
+        if self.slopes is None:
+            return None
+        exponents = (h @ self.slopes).unsqueeze(-1) / LARGEST_EXPONENT
+        return (LARGEST_EXPONENT * exponents.tanh()).exp()
 
     def expected_log_prob(self, target: Tensor, input: Distribution, *args: object, **kwargs: object) -> Tensor:
         """A bound of E[log p(y_i | f_i)] from below (`contaminated_expectation`)."""
@@ -97,39 +122,66 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
 
 
 def contaminated_expectation(
-    likelihood: ContaminatedGaussianLikelihood, y: Tensor, mean: Tensor, variance: Tensor
-) -> Float[Tensor, "*batch"]:
+    likelihood: ContaminatedGaussianLikelihood,
+    y: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    relative: Tensor | None = None,
+) -> Float[Tensor, "*batch N P"]:
     """A bound of E[log p(y | f)] from below.
 
     It is that of a model in which y has an indicator c of its own, of being an outlier, with the best q(c):
 
         E[log Σ_c w_c p_c(y | f)] ≥ max_q Σ_c q_c (E[log p_c(y | f)] + log w_c/q_c) = log Σ_c w_c exp E[log p_c(y | f)]
     """
-    log_weights, noises = noise_mixture(likelihood)
-    squares = ((y - mean).square() + variance).unsqueeze(-1) / noises  # [*batch, C]
+    log_weights, noises = noise_mixture(likelihood, relative)
+    noises = noises.unsqueeze(-2)  # [*batch, N, 1, C], or [1, C]
+    squares = ((y - mean).square() + variance).unsqueeze(-1) / noises  # [*batch, N, P, C]
     return (log_weights - 0.5 * (log(2 * pi) + noises.log() + squares)).logsumexp(-1)
 
 
 def contaminated_marginal(
-    likelihood: ContaminatedGaussianLikelihood, y: Tensor, mean: Tensor, variance: Tensor
-) -> Float[Tensor, "*batch"]:
+    likelihood: ContaminatedGaussianLikelihood,
+    y: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    relative: Tensor | None = None,
+) -> Float[Tensor, "*batch N P"]:
     """The logarithm of Σ_c w_c N(y; mean, variance + noise_c)."""
-    log_weights, noises = noise_mixture(likelihood)
-    total = variance.unsqueeze(-1) + noises  # [*batch, C]
+    log_weights, noises = noise_mixture(likelihood, relative)
+    total = variance.unsqueeze(-1) + noises.unsqueeze(-2)  # [*batch, N, P, C]
     squares = (y - mean).square().unsqueeze(-1) / total
     return (log_weights - 0.5 * (log(2 * pi) + total.log() + squares)).logsumexp(-1)
 
 
-def noise_mixture(likelihood: GaussianLikelihood) -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
-    """Gaussian noise, with outliers or without, as a mixture of normals about f: log-weights and variances."""
+def noise_mixture(
+    likelihood: GaussianLikelihood, relative: Float[Tensor, "*batch N 1"] | None = None
+) -> tuple[Float[Tensor, " C"], Float[Tensor, "*batch N C"]]:
+    """Gaussian noise, with outliers or without, as a mixture of normals about f: log-weights and variances.
+
+    Args:
+        likelihood: The likelihood.
+        relative: r, the relative noise of each row; by default, and where noise is the same everywhere, variances are
+            [C].
+    """
     noise = likelihood.noise
+    if relative is not None:
+        bound = likelihood.noise_covar.raw_noise_constraint.lower_bound
+        noise = bound + (noise - bound) * relative
     if not isinstance(likelihood, ContaminatedGaussianLikelihood):
-        return torch.zeros_like(noise), noise
+        return noise.new_zeros(1), noise
     log_weights = noise.new_tensor([log1p(-likelihood.share), log(likelihood.share)])
-    return log_weights, torch.cat([noise, noise + likelihood.outlier_noise])
+    return log_weights, torch.cat([noise, noise + likelihood.outlier_noise], -1)
 
 
-def noise_variance(likelihood: GaussianLikelihood) -> Float[Tensor, ""]:
-    """Var[y | f], outliers included."""
-    log_weights, variances = noise_mixture(likelihood)
-    return log_weights.exp() @ variances
+def noise_variance(
+    likelihood: GaussianLikelihood, relative: Float[Tensor, "*batch N 1"] | None = None
+) -> Float[Tensor, "*batch N"]:
+    """Var[y | f], outliers included; a single number where noise is the same everywhere."""
+    log_weights, variances = noise_mixture(likelihood, relative)
+    return variances @ log_weights.exp()
+
+
+def relative_noise(likelihood: Likelihood, h: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch 1"] | None:
+    """How the noise of a likelihood varies with the last layer's inputs; None if it does not, or there is none."""
+    return likelihood.relative_noise(h) if isinstance(likelihood, ContaminatedGaussianLikelihood) else None

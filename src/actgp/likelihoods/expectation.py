@@ -19,6 +19,7 @@ def expected_log_prob(
     y: Tensor,
     mean: Float[Tensor, "*batch N P"],
     variance: Float[Tensor, "*batch N P"],
+    relative: Float[Tensor, "*batch N 1"] | None = None,
     *,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "*batch N"]:
@@ -33,10 +34,11 @@ def expected_log_prob(
         y: As `targets` gives it: [N, P] values, or [N] labels.
         mean: Means of q(f).
         variance: Variances of q(f).
+        relative: The relative noise, where noise varies (`relative_noise`).
         generator: Source of randomness where sampling is needed.
     """
     if isinstance(likelihood, ContaminatedGaussianLikelihood):
-        return contaminated_expectation(likelihood, y, mean, variance).sum(-1)
+        return contaminated_expectation(likelihood, y, mean, variance, relative).sum(-1)
     if isinstance(likelihood, GaussianLikelihood):
         noise = likelihood.noise
         # E[−½ log 2πσ² − (y−f)²/2σ²] = −½ (log 2πσ² + ((y−μ)² + s²)/σ²)

@@ -21,6 +21,7 @@ def log_marginal(
     y: Tensor,
     mean: Float[Tensor, "*batch N P"],
     variance: Float[Tensor, "*batch N P"],
+    relative: Float[Tensor, "*batch N 1"] | None = None,
     *,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "*batch N"]:
@@ -34,10 +35,11 @@ def log_marginal(
         y: As `targets` gives it: [N, P] values, or [N] labels.
         mean: Means of q(f).
         variance: Variances of q(f).
+        relative: The relative noise, where noise varies (`relative_noise`).
         generator: Source of randomness where sampling is needed.
     """
     if isinstance(likelihood, ContaminatedGaussianLikelihood):
-        return contaminated_marginal(likelihood, y, mean, variance).sum(-1)
+        return contaminated_marginal(likelihood, y, mean, variance, relative).sum(-1)
     if isinstance(likelihood, GaussianLikelihood):
         return Normal(mean, (variance + likelihood.noise).sqrt(), validate_args=False).log_prob(y).sum(-1)
     if isinstance(likelihood, BernoulliLikelihood):

@@ -6,8 +6,11 @@ from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
 from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood
 
 
-def supported(likelihood: Likelihood, num_outputs: int | None = None) -> Likelihood:
-    """Returns a likelihood of one latent function for each output, or of classes, with as many features as outputs."""
+def supported(likelihood: Likelihood, num_outputs: int | None = None, input_dim: int | None = None) -> Likelihood:
+    """Returns a likelihood of one latent function for each output, or of classes, with as many features as outputs.
+
+    Noise that depends on the inputs of the last layer must have as many slopes as there are (`input_dim`).
+    """
     if not isinstance(likelihood, Likelihood):
         raise TypeError(
             f"likelihood must be a gpytorch likelihood, got {type(likelihood).__name__}; "
@@ -32,6 +35,12 @@ def supported(likelihood: Likelihood, num_outputs: int | None = None) -> Likelih
         raise ValueError(
             f"num_outputs must be the softmax likelihood's number of features {likelihood.num_features}, got "
             f"{num_outputs}; make them agree"
+        )
+    slopes = likelihood.slopes if isinstance(likelihood, ContaminatedGaussianLikelihood) else None
+    if slopes is not None and input_dim not in (None, len(slopes)):
+        raise ValueError(
+            f"input_dim of the likelihood must be that of the last layer, {input_dim}, got {len(slopes)}; make them "
+            "agree, or leave it out, for noise that is the same everywhere"
         )
     return likelihood
 

@@ -52,7 +52,8 @@ def deep_gp(
         num_levels: Ñ, the levels of the activation that are kept.
         prior_mean: Of the hidden layers: "zero" as in the paper, or "identity", a skip connection, for hidden_dim = D;
             by default "identity" where that is possible.
-        likelihood: A gpytorch likelihood; by default a `ContaminatedGaussianLikelihood`, Gaussian noise with outliers.
+        likelihood: A gpytorch likelihood; by default a `ContaminatedGaussianLikelihood`, Gaussian noise with outliers,
+            whose variance depends on what the last layer is given.
             `gpytorch.likelihoods.GaussianLikelihood()` is the paper's; it keeps the variance above 1e-4, unless it is
             given another `noise_constraint`.
         horizon: The radius ‖[h / ℓ, 1]‖ of the last layer's inputs h beyond which it forgets (`Horizon`), and a class
@@ -79,9 +80,9 @@ def deep_gp(
         raise ValueError(f"num_points must be less than num_inducing = {M}, got {K}; leave some to activations")
     H = D if hidden_dim is None else checks.integer(hidden_dim, "hidden_dim", minimum=1)
     checks.choice(kernel, "kernel", ("arccosine", "matched"))
-    likelihood = ContaminatedGaussianLikelihood() if likelihood is None else likelihood
-    supported(likelihood, P)
     widths = [D, *[H] * (L - 1), P]
+    likelihood = ContaminatedGaussianLikelihood(input_dim=widths[-2]) if likelihood is None else likelihood
+    supported(likelihood, P, widths[-2])
     chosen = activation_of("softplus" if activation is None else activation)
     hidden_mean: PriorMean = ("identity" if H == D else "zero") if prior_mean is None else prior_mean
     layers = []

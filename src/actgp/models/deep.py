@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from actgp import checks
 from actgp.blueprints import Description, describe_layer, describe_likelihood, describe_state
 from actgp.layers import Constants, GPLayer, NetworkLayer, constants_of, draw_functions, layer_means
-from actgp.likelihoods import expected_log_prob, supported, targets
+from actgp.likelihoods import expected_log_prob, relative_noise, supported, targets
 from actgp.models.prediction import Prediction, squeeze_outputs
 from actgp.models.sampled_function import SampledFunction
 from actgp.sampling import normal_points
@@ -32,10 +32,14 @@ SEED = 0
 
 
 class Paths(NamedTuple):
-    """Means and variances of the last layer along sampled paths through the hidden ones."""
+    """Means and variances of the last layer along sampled paths through the hidden ones.
+
+    And the relative noise there, if it varies with what the last layer is given.
+    """
 
     mean: Float[Tensor, "S N P"]
     variance: Float[Tensor, "S N P"]
+    relative: Float[Tensor, "S N 1"] | None
 
 
 class DeepGP(nn.Module):
@@ -59,7 +63,7 @@ class DeepGP(nn.Module):
                     f"{before.num_outputs}; rebuild one of them"
                 )
         self.layers = nn.ModuleList(layers)
-        self.likelihood = supported(likelihood, self.num_outputs)
+        self.likelihood = supported(likelihood, self.num_outputs, self.gp_layers[-1].input_dim)
         self.backbone = backbone
 
     @property
@@ -109,8 +113,8 @@ class DeepGP(nn.Module):
         h, constants = self.enter(X), self.constants()
         num_data = checks.integer(num_data, "num_data", minimum=len(X))
         y = targets(self.likelihood, y, len(X), self.num_outputs, X.dtype)
-        mean, variance = self.along(h, constants, self.noises(h, num_samples, generator=generator))  # [S, B, P]
-        fit = expected_log_prob(self.likelihood, y, mean, variance, generator=generator).mean(0)  # [B]
+        paths = self.along(h, constants, self.noises(h, num_samples, generator=generator))  # [S, B, P]
+        fit = expected_log_prob(self.likelihood, y, *paths, generator=generator).mean(0)  # [B]
         return num_data / len(X) * fit.sum() - sum(layer.kl for layer in constants)
 
     def constants(self) -> list[Constants]:
@@ -165,12 +169,15 @@ class DeepGP(nn.Module):
         widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
         rows = max(1, CHUNK * torch.get_num_threads() // (S * widest))
         # Results have their place from the beginning: small ones that stay would keep large ones from being freed.
-        places = [constants[-1].mean.new_empty(S, len(X), self.num_outputs) for _ in Paths._fields]
+        varies = relative_noise(self.likelihood, X.new_zeros(self.gp_layers[-1].input_dim)) is not None
+        sizes = [self.num_outputs, self.num_outputs, *[1] * varies]
+        places = [constants[-1].mean.new_empty(S, len(X), size) for size in sizes]
         for part, *results in zip(X.split(rows), *(place.split(rows, dim=1) for place in places), strict=True):
-            for values, result in zip(self.along(self.enter(part), constants, noises), results, strict=True):
+            paths = self.along(self.enter(part), constants, noises)
+            for result, values in zip(results, paths, strict=False):  # noise has no values where it does not vary
                 result.copy_(values)
-        mean, variance = places
-        return Prediction(checks.predicted(mean, X), variance, self.likelihood)
+        mean, variance, *relative = places
+        return Prediction(checks.predicted(mean, X), variance, self.likelihood, *relative)
 
     def sample_functions(
         self, num_functions: int, *, num_features: int = 1_000, generator: torch.Generator | None = None
@@ -228,11 +235,14 @@ class DeepGP(nn.Module):
     def along(self, h: Float[Tensor, "N D"], constants: list[Constants], noises: Sequence[Tensor]) -> Paths:
         """Composes the layers along paths h = mean + sd ε, with noises ε [S, N or 1, H] for each hidden layer."""
         first, *others = zip(self.gp_layers, constants, strict=True)
+        N = len(h)
         mean, variance = first[0].marginals(h, first[1])  # [N, P]: all paths begin alike
         for (layer, constant), noise in zip(others, noises, strict=True):
             # the variance is kept away from zero, where its root has no gradient
             sd = variance.clamp_min(torch.finfo(mean.dtype).eps).sqrt()
-            shape = (-1, len(h), mean.shape[1])
-            paths = torch.addcmul(mean.view(shape), sd.view(shape), noise).view(-1, mean.shape[1])  # [S N, H]
-            mean, variance = layer.marginals(paths, constant)
-        return Paths(*(values.view(-1, len(h), self.num_outputs) for values in (mean, variance)))
+            shape = (-1, N, mean.shape[1])
+            h = torch.addcmul(mean.view(shape), sd.view(shape), noise).view(-1, mean.shape[1])  # [S N, H]
+            mean, variance = layer.marginals(h, constant)
+        relative = relative_noise(self.likelihood, h.view(-1, N, h.shape[1]))
+        shape = (-1, N, self.num_outputs)
+        return Paths(mean.view(shape), variance.view(shape), relative)

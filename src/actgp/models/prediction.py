@@ -39,11 +39,13 @@ class Prediction:
         component_means: Means of f for each mixture component, [S, N, P].
         component_variances: Variances of f, likewise.
         likelihood: p(y | f).
+        relative_noise: Where the noise varies, its relative size in each component, [S, N, 1]; None if it does not.
     """
 
     component_means: Float[Tensor, "S N P"]
     component_variances: Float[Tensor, "S N P"]
     likelihood: Likelihood
+    relative_noise: Float[Tensor, "S N 1"] | None = None
 
     def __post_init__(self) -> None:
         # A prediction stays what it was when the model is trained on: it keeps the likelihood as it is now.
@@ -97,7 +99,8 @@ class Prediction:
         S, N, P = self.component_means.shape
         y = targets(self.likelihood, y, N, P, self.component_means.dtype)
         if isinstance(self.likelihood, GaussianLikelihood | BernoulliLikelihood):  # in closed form
-            components = log_marginal(self.likelihood, y, self.component_means, self.component_variances)  # [S, N]
+            latent = (self.component_means, self.component_variances, self.relative_noise)
+            components = log_marginal(self.likelihood, y, *latent)  # [S, N]
             return components.logsumexp(0) - log(S)
         parts = []
         for (mean, variance), labels in zip(self._in_chunks(), y.split(self._rows), strict=True):
@@ -135,11 +138,11 @@ class Prediction:
                 "and interval"
             )
         S = len(self.component_means)
-        log_weights, noises = noise_mixture(self.likelihood)
+        log_weights, noises = noise_mixture(self.likelihood, self.relative_noise)  # [C]; [C], or [S, N, C]
         return (
             log_weights.exp().repeat_interleave(S) / S,
-            self.component_means.repeat(len(noises), 1, 1),
-            torch.cat([self.component_variances + noise for noise in noises]),
+            self.component_means.repeat(len(log_weights), 1, 1),
+            torch.cat([self.component_variances + noise.unsqueeze(-1) for noise in noises.unbind(-1)]),
         )
 
     @cached_property
@@ -148,7 +151,9 @@ class Prediction:
         if isinstance(self.likelihood, GaussianLikelihood):
             mean = self.component_means.mean(0)
             spread = self.component_means.var(0, correction=0)
-            return mean, noise_variance(self.likelihood).expand_as(mean), self.component_variances.mean(0) + spread
+            noise = noise_variance(self.likelihood, self.relative_noise).unsqueeze(-1)  # [1], or [S, N, 1]
+            aleatoric = noise.expand_as(self.component_means).mean(0)
+            return mean, aleatoric, self.component_variances.mean(0) + spread
         parts = [integrated_moments(self.likelihood, *part) for part in self._in_chunks()]
         mean, aleatoric, epistemic = (torch.cat(values) for values in zip(*parts, strict=True))
         return mean, aleatoric, epistemic

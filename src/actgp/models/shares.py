@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp.layers import GPLayer, WhitenedGaussian, mean_of
-from actgp.likelihoods import noise_variance
+from actgp.likelihoods import noise_variance, relative_noise
 from actgp.models.deep import DeepGP
 from actgp.models.sgpr import SGPR
 
@@ -67,7 +67,8 @@ def shares_of_deep(model: DeepGP, X: Tensor) -> VarianceShares:
     for layer, h, squared in zip(model.gp_layers, inputs, _squared_sensitivities(model, inputs[0]), strict=True):
         parts.append(torch.stack([(squared * part).sum(-1).mean() for part in _parts(layer, h)]))
     gaussian = isinstance(model.likelihood, GaussianLikelihood)
-    noise = noise_variance(model.likelihood) if gaussian else X.new_zeros(())
+    relative = relative_noise(model.likelihood, inputs[-1])
+    noise = noise_variance(model.likelihood, relative).mean() if gaussian else X.new_zeros(())
     return _normalised(torch.stack(parts), noise * model.num_outputs)
 
 

@@ -70,12 +70,12 @@ def objective_along(
 ) -> Evaluation:
     """The same along given paths; the generator is for likelihoods that draw."""
     h, constants = model.enter(X), model.constants()
-    mean, variance = model.along(h, constants, noises)  # [S, B, P]
+    paths = model.along(h, constants, noises)  # [S, B, P]
     if recipe.objective == "elbo":
-        fit = expected_log_prob(model.likelihood, y, mean, variance, generator=generator).mean(0)  # [B]
+        fit = expected_log_prob(model.likelihood, y, *paths, generator=generator).mean(0)  # [B]
     else:
-        paths = log_marginal(model.likelihood, y, mean, variance, generator=generator)  # [S, B]
-        fit = paths.logsumexp(0) - log(len(paths))
+        densities = log_marginal(model.likelihood, y, *paths, generator=generator)  # [S, B]
+        fit = densities.logsumexp(0) - log(len(densities))
     objective = fit.mean() - kl_weight / num_data * sum(layer.kl for layer in constants)
     return Evaluation(-objective * num_data, objective.detach())
 
@@ -94,6 +94,6 @@ def posterior_score(model: DeepGP, X: Tensor, y: Tensor) -> float:
     The paths differ from row to row, unlike those of a prediction: their errors average out over the rows.
     """
     generator = torch.Generator(X.device).manual_seed(SEED)
-    mean, variance = model.paths(X, SCORE_SAMPLES, generator=generator)
-    paths = log_marginal(model.likelihood, y, mean, variance, generator=generator)  # [S, N]
-    return (paths.logsumexp(0) - log(len(paths))).mean().item()
+    paths = model.paths(X, SCORE_SAMPLES, generator=generator)
+    densities = log_marginal(model.likelihood, y, *paths, generator=generator)  # [S, N]
+    return (densities.logsumexp(0) - log(len(densities))).mean().item()

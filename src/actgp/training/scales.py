@@ -27,6 +27,12 @@ def has_free_outliers(model: DeepGP) -> bool:
     return isinstance(likelihood, ContaminatedGaussianLikelihood) and likelihood.raw_outlier_noise.requires_grad
 
 
+def has_free_slopes(model: DeepGP) -> bool:
+    """Whether there is noise that varies, and whose slopes may be changed."""
+    slopes = model.likelihood.slopes if isinstance(model.likelihood, ContaminatedGaussianLikelihood) else None
+    return slopes is not None and slopes.requires_grad
+
+
 def set_noise(model: DeepGP, noise: float) -> None:
     """Sets the noise variance, within its bounds."""
     model.likelihood.noise = _within(model.likelihood.noise_covar.raw_noise_constraint, noise)

@@ -116,7 +116,7 @@ def settle_temperature(model: DeepGP, X: Tensor, y: Tensor) -> None:
     variance = free_variance(last)
     if variance is None or last.prior_mean != "zero":
         return
-    mean, spread = model.paths(X, PATHS, generator=torch.Generator(X.device).manual_seed(SEED))  # [S, N, P]
+    mean, spread, _ = model.paths(X, PATHS, generator=torch.Generator(X.device).manual_seed(SEED))  # [S, N, P]
 
     def loss(logarithm: float) -> float:
         factor, generator = exp(-logarithm), torch.Generator(X.device).manual_seed(SEED)

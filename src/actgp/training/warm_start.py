@@ -29,6 +29,7 @@ from actgp.training.scales import (
     free_variance,
     has_free_noise,
     has_free_outliers,
+    has_free_slopes,
     set_noise,
     set_outlier_noise,
     set_variance,
@@ -147,7 +148,9 @@ def _sensitivities(model: DeepGP, h: Tensor) -> list[Tensor]:
 
 
 def _start_noise(model: DeepGP, batches: Batches) -> None:
-    """Gaussian noise starts as the network's training error; outliers ten times as wide."""
+    """Gaussian noise starts as the network's training error, the same everywhere; outliers ten times as wide."""
+    if has_free_slopes(model):
+        model.likelihood.slopes.zero_()
     if not (has_free_noise(model) or has_free_outliers(model)):
         return
     errors = [(model.mean(X).reshape(y.shape) - y).square() for X, y in batches.all()]

@@ -20,6 +20,7 @@ from actgp.baselines import (
     Settings,
     ShallowGP,
 )
+from actgp.likelihoods import ContaminatedGaussianLikelihood
 
 Build = Callable[[Settings, int], Predictor]
 
@@ -52,7 +53,8 @@ def _ours(model: Mapping[str, Any] | None = None, recipe: Mapping[str, Any] | No
 
 ABLATIONS: dict[str, Build] = {
     OURS: OurDeepGP,
-    "noise without outliers": _ours(GAUSSIAN),
+    "noise the same everywhere": _ours({"likelihood": ContaminatedGaussianLikelihood()}),
+    "plain Gaussian noise": _ours(GAUSSIAN),
     "no inducing points": _ours({"num_points": 0}),
     "sharpness 3 instead of 1": _ours({"activation": Softplus(3.0)}),
     "no identity means": _ours({"prior_mean": "zero"}),
