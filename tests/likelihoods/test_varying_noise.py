@@ -1,10 +1,11 @@
 """Noise that depends on what the last layer is given."""
 
-from math import exp
+from collections.abc import Callable
+from math import exp, log
 
 import pytest
 import torch
-from gpytorch.constraints import GreaterThan
+from gpytorch.constraints import GreaterThan, Interval, LessThan
 from gpytorch.likelihoods import GaussianLikelihood
 from torch.autograd import gradcheck
 
@@ -59,7 +60,7 @@ def test_relative_noise_follows_the_inputs_within_bounds() -> None:
 
 
 @pytest.mark.parametrize("function", [log_marginal, expected_log_prob])
-def test_each_row_has_the_noise_of_its_inputs(function: type[log_marginal]) -> None:
+def test_each_row_has_the_noise_of_its_inputs(function: Callable[..., torch.Tensor]) -> None:
     likelihood, h = varying([0.8, -0.5]), normal(3, 4, 2)
     y, mean, variance = normal(4, 3, seed=2), normal(3, 4, 3, seed=3), normal(3, 4, 3, seed=4).exp()
     relative = likelihood.relative_noise(h)
@@ -79,6 +80,16 @@ def test_noise_never_falls_below_its_bound() -> None:
     relative = likelihood.relative_noise(torch.tensor([[-1e6]], dtype=torch.float64))
     expected = BOUND + (NOISE - BOUND) * exp(-4) + SHARE * OUTLIERS
     assert noise_variance(likelihood, relative).item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("constraint", [LessThan(2.0), Interval(-0.5, 0.9)])
+def test_noise_whose_bound_lies_below_zero_stays_positive(constraint: Interval) -> None:
+    likelihood = varying([1.0])
+    likelihood.noise_covar.register_constraint("raw_noise", constraint)
+    likelihood.noise = NOISE
+    relative = likelihood.relative_noise(torch.tensor([[-1e6], [0.0]], dtype=torch.float64))
+    expected = [NOISE * exp(-4) + SHARE * OUTLIERS, NOISE + SHARE * OUTLIERS]
+    assert noise_variance(likelihood, relative).tolist() == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("num_layers", [1, 3])
@@ -111,6 +122,30 @@ def test_a_prediction_is_the_mixture_of_its_paths(num_layers: int) -> None:
         torch.testing.assert_close((weights.reshape(-1, 1, 1) * below).sum(0), torch.full_like(below[0], expected))
 
 
+def test_outputs_share_the_noise_of_their_row() -> None:
+    model, X, y = deep(num_outputs=3), normal(7, 2), normal(7, 3, seed=5)
+    prediction = model.predict(X, 4)
+    assert prediction.aleatoric.shape == (7, 3)
+    torch.testing.assert_close(prediction.aleatoric[:, 0], prediction.aleatoric[:, 2])
+    paths = prediction.component_means, prediction.component_variances, prediction.relative_noise
+    rows = []
+    for mean, variance, relative in zip(*paths, strict=True):
+        narrow = BOUND + (NOISE - BOUND) * relative
+        densities = [
+            log_share + torch.distributions.Normal(mean, (variance + noise).sqrt()).log_prob(y)
+            for log_share, noise in ((log(1 - SHARE), narrow), (log(SHARE), narrow + OUTLIERS))
+        ]
+        rows.append(torch.stack(densities).logsumexp(0).sum(-1))
+    torch.testing.assert_close(prediction.log_prob(y), torch.stack(rows).logsumexp(0) - log(4))
+
+
+def test_a_likelihood_in_single_precision_serves_layers_in_double() -> None:
+    layers = deep().gp_layers
+    model = actgp.DeepGP(layers, actgp.ContaminatedGaussianLikelihood(input_dim=2))
+    assert model.predict(normal(5, 2)).aleatoric.isfinite().all()
+    assert model.elbo(normal(5, 2), normal(5), 5).isfinite()
+
+
 def test_one_layer_takes_noise_from_x_itself() -> None:
     model, X = deep(num_layers=1), normal(10, 2)
     relative = model.likelihood.relative_noise(X)
@@ -120,7 +155,7 @@ def test_one_layer_takes_noise_from_x_itself() -> None:
 def test_predictions_in_chunks_are_those_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     model, X = deep(num_outputs=2), normal(50, 2)
     whole = model.predict(X, 5)
-    monkeypatch.setattr("actgp.models.deep.CHUNK", 500)
+    monkeypatch.setattr("actgp.models.deep.CHUNK", 1)
     parts = model.predict(X, 5)
     torch.testing.assert_close(parts.relative_noise, whole.relative_noise)
     torch.testing.assert_close(parts.aleatoric, whole.aleatoric)

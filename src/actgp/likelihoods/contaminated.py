@@ -34,9 +34,12 @@ LARGEST_EXPONENT = 4.0  # of the relative noise: it may grow and shrink by a fac
 class ContaminatedGaussianLikelihood(GaussianLikelihood):
     """Gaussian noise σ², to which a share of outliers adds noise ω²; both are learnt, the share is not.
 
+    Models give the density functions of this library what noise depends on. gpytorch's own methods, `marginal` and the
+    like, are not given it: theirs is the noise at h = 0.
+
     Args:
         noise_prior: Of σ², as gpytorch's.
-        noise_constraint: Of σ², as gpytorch's; above 1e-6 by default.
+        noise_constraint: Of σ², as gpytorch's; above 1e-6 by default. Noise that varies keeps to its lower bound only.
         share: ε, what part of the values are outliers.
         input_dim: H, how many inputs h the last layer has, for noise that depends on them; None for noise that is the
             same everywhere.
@@ -49,7 +52,7 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
 
     Example:
         >>> import actgp
-        >>> model = actgp.deep_gp(8, likelihood=actgp.ContaminatedGaussianLikelihood(share=0.05))
+        >>> model = actgp.deep_gp(8, likelihood=actgp.ContaminatedGaussianLikelihood(share=0.05, input_dim=8))
     """
 
     has_analytic_marginal = False  # it has one, but not a normal one
@@ -93,7 +96,7 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
         """r(h), by which noise depends on the last layer's inputs; None if it does not."""
         if self.slopes is None:
             return None
-        exponents = (h @ self.slopes).unsqueeze(-1) / LARGEST_EXPONENT
+        exponents = (h @ self.slopes.to(h.dtype)).unsqueeze(-1) / LARGEST_EXPONENT
         return (LARGEST_EXPONENT * exponents.tanh()).exp()
 
     def expected_log_prob(self, target: Tensor, input: Distribution, *args: object, **kwargs: object) -> Tensor:
@@ -166,7 +169,7 @@ def noise_mixture(
     """
     noise = likelihood.noise
     if relative is not None:
-        bound = likelihood.noise_covar.raw_noise_constraint.lower_bound
+        bound = likelihood.noise_covar.raw_noise_constraint.lower_bound.clamp_min(0.0)
         noise = bound + (noise - bound) * relative
     if not isinstance(likelihood, ContaminatedGaussianLikelihood):
         return noise.new_zeros(1), noise

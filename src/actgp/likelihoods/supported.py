@@ -18,8 +18,9 @@ def supported(likelihood: Likelihood, num_outputs: int | None = None, input_dim:
         )
     if isinstance(likelihood, _GaussianLikelihoodBase) and not isinstance(likelihood, GaussianLikelihood):
         raise TypeError(
-            f"Gaussian noise must be the same for all rows, got {type(likelihood).__name__}; "
-            "use gpytorch.likelihoods.GaussianLikelihood"
+            "Gaussian noise must be the same for all rows, or vary by slopes that are learnt, got "
+            f"{type(likelihood).__name__}; use gpytorch.likelihoods.GaussianLikelihood, or "
+            "actgp.ContaminatedGaussianLikelihood(input_dim=…)"
         )
     if isinstance(likelihood, GaussianLikelihood) and likelihood.noise.numel() != 1:
         raise ValueError(

@@ -6,7 +6,7 @@ A generalised Gauss–Newton pass gives, for each layer and output, the precisio
 
 with the Fisher information I of the likelihood and the weight w of the KL. For one layer, Gaussian noise and w = 1 this
 is exact. If q is independent between blocks of variables, only the blocks of the precision are used, which gives the
-best q of that form.
+best q of that form. Noise that varies begins the same everywhere; slopes that are frozen do not count in I.
 
 Multiplying a kernel's variance by φ and m by φ^(−1/2) leaves the mean unchanged and multiplies Σ β a aᵀ by φ; so φ of
 each layer, and the noise, are chosen by the objective itself.
