@@ -26,6 +26,20 @@ class Counter(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class Largest(TorchDispatchMode):
+    """The most numbers that a tensor had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor):
+            self.numbers = max(self.numbers, result.untyped_storage().nbytes() // result.element_size())
+        return result
+
+
 def operations(run: Callable[[], object]) -> int:
     run()  # what is prepared at the first use does not count
     with Counter() as counter:
@@ -55,3 +69,15 @@ def test_a_prediction_takes_few_operations_for_each_block_of_rows(num_points: in
     model = actgp.deep_gp(8, num_points=num_points)
     few, many = (operations(lambda n=n: model.predict(torch.zeros(n, 8), 10)) for n in (500, 5_000))
     assert (many - few) / 45_000 * 512 < most
+
+
+@pytest.mark.parametrize("num_points", [0, 64])
+def test_memory_of_a_prediction_does_not_grow_with_its_rows(num_points: int) -> None:
+    model = actgp.deep_gp(8, num_points=num_points)
+    sizes = []
+    for rows in (4_000, 8_000):
+        X = torch.zeros(rows, 8)
+        with Largest() as largest:
+            model.predict(X, 10)
+        sizes.append(largest.numbers)
+    assert sizes[0] == sizes[1] > 10 * 8_000  # and what is largest is not the result itself

@@ -23,7 +23,7 @@ caption span { position: sticky; left: 0; display: inline-block; max-width: min(
 th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right }
 td { white-space: nowrap }
 thead th { vertical-align: bottom; font-weight: 600; max-width: 8rem }
-tbody th { text-align: left; font-weight: 400; min-width: 6rem; max-width: 16rem }
+tbody th { text-align: left; font-weight: 400; min-width: 9rem; max-width: 16rem }
 tr > :first-child { text-align: left; position: sticky; left: 0; background: var(--back); padding-left: 0 }
 th.ours, td.ours { color: var(--ours) } tbody th.ours { font-weight: 600 }
 figure { margin: 1.5rem 0 } figcaption { color: var(--soft); font-size: .9rem; max-width: 46rem }
