@@ -48,7 +48,7 @@ def operations(run: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("kernel", ["arccosine", "matched"])
-@pytest.mark.parametrize(("num_points", "most"), [(0, 500), (64, 750)])
+@pytest.mark.parametrize(("num_points", "most"), [(0, 510), (64, 750)])
 def test_a_step_takes_no_more_operations_than_it_did(kernel: str, num_points: int, most: int) -> None:
     g = torch.Generator().manual_seed(0)
     model = actgp.deep_gp(8, num_layers=3, num_inducing=128, num_points=num_points, kernel=kernel, generator=g)
@@ -61,7 +61,7 @@ def test_a_step_takes_no_more_operations_than_it_did(kernel: str, num_points: in
         network_objective(model, X, y).loss.backward()
 
     assert operations(step) <= most
-    assert operations(network_step) <= 262
+    assert operations(network_step) <= 268
 
 
 @pytest.mark.parametrize(("num_points", "most"), [(0, 53), (64, 97)])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from actgp.linalg import inverse_cholesky, posterior_scale
+from actgp.linalg import inverse_cholesky, inverse_choleskys, posterior_scale, times_few
 
 
 def covariance(generator: torch.Generator, M: int = 5) -> torch.Tensor:
@@ -17,6 +17,36 @@ def test_the_inverse_factor_whitens(generator: torch.Generator) -> None:
     R = inverse_cholesky(K)
     assert torch.equal(R, R.tril())
     torch.testing.assert_close(R @ K @ R.T, torch.eye(5, dtype=torch.float64), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("size", [5, 64, 65, 150])  # within a block of columns, and beyond it
+@pytest.mark.parametrize("rank", [3, 200])  # singular but for the jitter, and well conditioned
+def test_those_of_a_stack_are_those_of_each(generator: torch.Generator, size: int, rank: int) -> None:
+    B = torch.randn(2, size, rank, dtype=torch.float64, generator=generator)
+    K = B @ B.mT
+    stacked = inverse_choleskys(K.clone())
+    jitter = 1e-10 * K.diagonal(dim1=-2, dim2=-1).mean(-1)
+    for matrix, R, added in zip(K, stacked, jitter, strict=True):
+        eye = torch.eye(size, dtype=torch.float64)
+        assert torch.equal(R, R.tril())
+        error = (R @ (matrix + added * eye) @ R.T - eye).abs().max().item()
+        alone = inverse_cholesky(matrix)
+        assert error < 10 * (alone @ (matrix + added * eye) @ alone.T - eye).abs().max().item() + 1e-13
+
+
+def test_a_stack_is_mended_where_one_of_it_needs_more_jitter(generator: torch.Generator) -> None:
+    sound, flawed = covariance(generator, 70), torch.ones(70, 70, dtype=torch.float64)
+    flawed.diagonal().sub_(1e-6)  # indefinite
+    stacked = inverse_choleskys(torch.stack([sound, flawed]))
+    for matrix, R in zip((sound, flawed), stacked, strict=True):
+        torch.testing.assert_close(R, inverse_cholesky(matrix))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 15, 16])
+def test_products_with_few_columns(generator: torch.Generator, columns: int) -> None:
+    A = torch.randn(2, 7, 5, dtype=torch.float64, generator=generator)
+    B = torch.randn(2, 5, columns, dtype=torch.float64, generator=generator)
+    torch.testing.assert_close(times_few(A, B), A @ B)
 
 
 def test_its_gradient_is_that_of_cholesky_and_solve(generator: torch.Generator) -> None:

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int32
 from torch import Tensor
 
 from actgp.tracing import tracing
@@ -16,6 +16,8 @@ RELATIVE_JITTER = 1e-10
 SMALLEST = 1e-12
 GROWTH = 10.0
 LARGEST = 1e-2
+BLOCK = 64  # columns that LAPACK decomposes at a time
+FEW = 16  # columns
 CACHED_ROWS = 512  # for each thread
 
 
@@ -115,13 +117,32 @@ def inverse_choleskys(K: Float64[Tensor, "L M M"]) -> Float64[Tensor, "L M M"]:
     diagonals = K.diagonal(dim1=-2, dim2=-1)
     before = diagonals.clone()
     diagonals.add_(before.mean(-1, keepdim=True), alpha=RELATIVE_JITTER)
-    L, info = torch.linalg.cholesky_ex(K)
+    R, info = _inverse_factors(K)
     if tracing() is not None:
-        L = torch.where((info == 0).view(-1, 1, 1), L, torch.nan)  # whoever traces looks whether all is finite
-    elif info.any():  # some need more
+        return torch.where((info == 0).view(-1, 1, 1), R, torch.nan)  # whoever traces looks whether all is finite
+    if info.any():  # some need more
         diagonals.copy_(before)
-        L = torch.stack([stable_cholesky(matrix).L for matrix in K])
-    return invert(L)
+        return torch.stack([invert(stable_cholesky(matrix).L) for matrix in K])
+    return R
+
+
+def _inverse_factors(K: Float64[Tensor, "L M M"]) -> tuple[Float64[Tensor, "L M M"], Int32[Tensor, " L"]]:
+    """R, and what is not 0 where there is none. LAPACK is slow at more than 64 rows, so it is given as many at a time.
+
+    K₁₁ = L₁ L₁ᵀ,   L₂₁ᵀ = L₁⁻¹ K₁₂,   R₂ of K₂₂ − L₂₁ L₂₁ᵀ,   R = [R₁, 0; −R₂ L₂₁ R₁, R₂]
+    """
+    first, rest = slice(None, BLOCK), slice(BLOCK, None)
+    L, info = torch.linalg.cholesky_ex(K[:, first, first])
+    if K.shape[-1] <= BLOCK:
+        return invert(L), info
+    identity = _identity(BLOCK, K.dtype, K.device).expand_as(L)
+    solved = torch.linalg.solve_triangular(L, torch.cat([K[:, first, rest], identity], dim=-1), upper=False)
+    L_below, R_first = solved[..., :-BLOCK].mT, solved[..., -BLOCK:]
+    R_rest, info_rest = _inverse_factors(torch.baddbmm(K[:, rest, rest], L_below, L_below.mT, alpha=-1.0))
+    R = torch.zeros_like(K)
+    R[:, first, first], R[:, rest, rest] = R_first, R_rest
+    R[:, rest, first] = (R_rest @ (L_below @ R_first)).neg_()
+    return R, info + info_rest
 
 
 def invert(L: Float64[Tensor, "*batch M M"]) -> Float64[Tensor, "*batch M M"]:
@@ -153,6 +174,11 @@ def _identity(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 def lower_triangle(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Ones on and below the diagonal. A product with them is several times faster than tril() of a batch."""
     return torch.ones(size, size, dtype=dtype, device=device).tril()
+
+
+def times_few(A: Float[Tensor, "*batch N M"], B: Float[Tensor, "*batch M P"]) -> Float[Tensor, "*batch N P"]:
+    """A B. Where B has few columns, BLAS takes a third of the time to find Bᵀ Aᵀ, of which this is then a view."""
+    return (B.mT @ A.mT).mT if 1 < B.shape[-1] < FEW else A @ B
 
 
 def differentiated(

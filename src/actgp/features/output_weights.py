@@ -15,7 +15,7 @@ from torch import Tensor
 
 from actgp.features.match import SpectralMatch
 from actgp.features.whitening import Weights, by_kind, plainly
-from actgp.linalg import differentiated
+from actgp.linalg import differentiated, times_few
 
 
 class NetworkWeights(NamedTuple):
@@ -59,7 +59,7 @@ class OutputWeights(torch.autograd.Function):
         directions_grads, V_grads = by_kind(grads, 2)
         B, means_grads = torch.empty_like(slope), []
         for m, V_grad, own, product in zip(means, V_grads, R, B, strict=True):
-            m_grad = own @ V_grad.T.to(R.dtype)
+            m_grad = times_few(own, V_grad.T.to(R.dtype))
             torch.mm(m.to(R.dtype), m_grad.T, out=product)
             means_grads.append(m_grad)
         weights = Weights(lengths, directions, slope, R)

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.linalg import vecdot
 
 from actgp.kernels import ZonalKernel
-from actgp.linalg import differentiated, rows_in_cache
+from actgp.linalg import differentiated, rows_in_cache, times_few
 from actgp.sphere import Polynomial, evaluated, lift, project
 from actgp.tracing import tracing
 
@@ -91,7 +91,7 @@ class Units(torch.autograd.Function):
         lifted = lift(X / lengthscale)
         radius, x = project(lifted)
         value, slope = sigma.with_slope(x @ directions.T)
-        product = value @ B.T
+        product = times_few(value, B.T)
         ctx.sigma = sigma
         ctx.set_materialize_grads(False)  # a network has no use for k
         ctx.save_for_backward(X, lengthscale, directions, variance, B, radius, lifted, x, value, slope, product)
@@ -107,7 +107,7 @@ class Units(torch.autograd.Function):
             again = differentiated(partial(_plainly, sigma=ctx.sigma), inputs, (A_grad, prior_grad))
             return *again, None
         t_grad = torch.mm(A_grad, B).mul_(slope)
-        x_grad = t_grad @ directions
+        x_grad = times_few(t_grad, directions)
         radius_grad, variance_grad = vecdot(A_grad, product), None
         if prior_grad is not None:
             weighted = prior_grad * radius
@@ -117,7 +117,7 @@ class Units(torch.autograd.Function):
         X_grad = x_grad.addcmul_(x, along.unsqueeze(-1))[:, :-1].div_(lengthscale)  # x̃̄ / ℓ
         lengthscale_grad = (X_grad * X).sum(0, keepdim=True).div_(lengthscale).neg_()  # x̃ = x / ℓ
         B_grad = (A_grad * radius.unsqueeze(-1)).T @ value
-        return X_grad, lengthscale_grad, t_grad.T @ lifted, variance_grad, B_grad, None
+        return X_grad, lengthscale_grad, times_few(t_grad.T, lifted), variance_grad, B_grad, None
 
 
 def _plainly(
@@ -127,4 +127,4 @@ def _plainly(
     radius, x = project(lift(X / lengthscale))
     t = x @ directions.T
     Kfu = radius.unsqueeze(-1) * (sigma.evaluated(t) if isinstance(sigma, Shapes) else evaluated(sigma, t))
-    return Kfu @ B.T, variance * radius.square()
+    return times_few(Kfu, B.T), variance * radius.square()

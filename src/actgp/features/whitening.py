@@ -23,7 +23,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp.features.match import SpectralMatch
-from actgp.linalg import differentiated, inverse_cholesky, inverse_choleskys, sandwich
+from actgp.linalg import differentiated, inverse_cholesky, inverse_choleskys, sandwich, times_few
 from actgp.sphere import evaluated
 from actgp.tracing import tracing
 
@@ -114,7 +114,7 @@ class Weights(NamedTuple):
         """W̄ and v̄ from Ŵ̄ and B = R̄ Rᵀ, of which the lower triangle counts."""
         t_grad = sandwich(self.R, B).mul_(self.slope)  # −2 v K̄₁ ∘ κ'(T)
         v = variances.view(-1, 1, 1)
-        grad = directions_grad.addcdiv(t_grad @ self.directions, v, value=-1.0)
+        grad = directions_grad.addcdiv(times_few(t_grad, self.directions), v, value=-1.0)
         along = torch.linalg.vecdot(grad, self.directions).unsqueeze(-1)
         W_grad = grad.addcmul_(self.directions, along, value=-1.0).div_(self.lengths)
         return W_grad, B.diagonal(dim1=-2, dim2=-1).sum(-1).div_(2 * variances)

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from actgp.linalg import differentiated, rows_in_cache
+from actgp.linalg import differentiated, rows_in_cache, times_few
 from actgp.tracing import tracing
 
 
@@ -52,7 +52,7 @@ def conditional_marginals(
     for part, result in zip(A.split(rows), variance.split(rows), strict=True):
         for columns, S in zip(_columns(part, scales), scales, strict=True):
             result.add_(torch.linalg.vector_norm(_product(columns, S), dim=-1).square_())
-    return Marginals(A @ mean, variance)
+    return Marginals(times_few(A, mean).contiguous(), variance)
 
 
 def _columns(A: Float[Tensor, "N M"], scales: Sequence[Tensor]) -> list[Float[Tensor, "N R"]]:
@@ -82,7 +82,7 @@ class Conditional(torch.autograd.Function):
         variance = remaining.unsqueeze(-1)
         for C in products:
             variance = torch.linalg.vector_norm(C, dim=-1).square_().add_(variance)
-        return A @ mean, variance
+        return times_few(A, mean).contiguous(), variance
 
     @staticmethod
     def backward(ctx: Any, mean_grad: Tensor, variance_grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -91,18 +91,18 @@ class Conditional(torch.autograd.Function):
         if torch.is_grad_enabled():
             return differentiated(_plainly, (A, prior, mean, *scales), (mean_grad, variance_grad))
         prior_grad = variance_grad.sum(-1).mul_(remaining > 0)
-        A_grad, doubled, scales_grad = torch.zeros_like(A), (2 * variance_grad).unsqueeze(-1), []
+        A_grad, doubled, scales_grad = mean_grad @ mean.T, (2 * variance_grad).unsqueeze(-1), []
         panels = zip(_columns(A, scales), _columns(A_grad, scales), scales, products, strict=True)
         for columns, columns_grad, S, C in panels:
             C_grad = (C * doubled).view(len(A), -1)
             columns_grad.addmm_(C_grad, S.view(len(S), -1).T)
             scales_grad.append((columns.T @ C_grad).view(S.shape))
-        A_grad.addmm_(mean_grad, mean.T).addcmul_(A, prior_grad.unsqueeze(-1), value=-2.0)
-        return A_grad, prior_grad, A.T @ mean_grad, *scales_grad
+        A_grad.addcmul_(A, prior_grad.unsqueeze(-1), value=-2.0)
+        return A_grad, prior_grad, times_few(A.T, mean_grad).contiguous(), *scales_grad
 
 
 def _plainly(A: Tensor, prior: Tensor, mean: Tensor, *scales: Tensor) -> tuple[Tensor, Tensor]:
     """The same in operations that can be differentiated any number of times."""
     parts = zip(_columns(A, scales), scales, strict=True)
     squares = [_product(columns, S.contiguous()).square().sum(-1) for columns, S in parts]
-    return A @ mean, unexplained(A, prior).unsqueeze(-1) + sum(squares)
+    return times_few(A, mean).contiguous(), unexplained(A, prior).unsqueeze(-1) + sum(squares)

@@ -124,19 +124,17 @@ class ScalesAndKL(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, raw: Tensor, blocks: tuple[int, ...]) -> tuple[Tensor, ...]:
-        scales, squares, log_determinants = [], [], []
+        scales, squares = [], []
         for panel in panels_of(blocks, len(raw)):
             part = panel.of(raw).transpose(0, 1)  # [R, P, w]
             S = _masked(part, raw.new_empty(part.shape))
-            diagonal = S.diagonal(dim1=0, dim2=2)
-            log_determinants.append(diagonal.sum())
-            diagonal.exp_()
+            S.diagonal(dim1=0, dim2=2).exp_()
             squares.append(torch.dot(S.view(-1), S.view(-1)))
             scales.append(S)
         length = _sum(squares) + torch.dot(mean.reshape(-1), mean.reshape(-1)) - mean.numel()
         ctx.blocks = blocks
         ctx.save_for_backward(mean, raw, *scales)
-        return *scales, 0.5 * length - _sum(log_determinants)
+        return *scales, 0.5 * length - raw.diagonal(dim1=1, dim2=2).sum()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

@@ -1,8 +1,9 @@
 """A step as one compiled function: loss, objective and all gradients.
 
 Half of an eager step at small sizes is Python and the dispatch of small operations. Here its operations, those of the
-gradients included, are recorded once for each shape of a minibatch, and what `torch.compile` makes of them is called
-instead. That takes the better part of a minute, less when the same was compiled before on the same machine.
+gradients included, are recorded once for each shape of a minibatch, and what TorchInductor makes of them is called
+instead. That takes the better part of a minute, less when the same was compiled before on the same machine. What is
+recorded is compiled as it is, without `torch.compile`, which would look at all tensors in every step.
 """
 
 import logging
@@ -69,43 +70,47 @@ class CompiledObjective:
         self.model, self.objective = model, objective
         self.functions: dict[tuple[Any, ...], Callable[..., Sequence[Tensor]]] = {}
         self.steps = 0
-        self.decisions = Decisions(exact=False)
+        self.decisions, self.parameters = Decisions(exact=False), dict[str, Tensor]()
 
     def __call__(self, *inputs: Tensor) -> Evaluation:
         if self.steps % LOOK_EVERY == 0:
             self.decisions = _decide(self.model)
+            self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         self.steps += 1
-        names, parameters = zip(*((n, p) for n, p in self.model.named_parameters() if p.requires_grad), strict=True)
-        key = self.decisions, names, *((x.shape, x.dtype) for x in inputs)
-        values = [p.detach() for p in parameters]
+        key = self.decisions, *self.parameters, *((x.shape, x.stride(), x.dtype) for x in inputs)
+        tensors = [p.detach() for p in self.parameters.values()] + list(inputs)
         if key not in self.functions:
-            self.functions[key] = self._compile(names, values, inputs)
-        loss, objective, *gradients = self.functions[key](values, inputs)
+            self.functions[key] = self._compile(list(self.parameters), tensors)
+        loss, objective, *gradients = self.functions[key](*tensors)
         if not torch.isfinite(loss):  # a Cholesky decomposition that needs more jitter
             return self.objective(*inputs)
-        return Evaluation(KnownGradient.apply(loss, gradients, *parameters), objective)
+        return Evaluation(KnownGradient.apply(loss, gradients, *self.parameters.values()), objective)
 
-    def _compile(
-        self, names: Sequence[str], values: list[Tensor], inputs: Sequence[Tensor]
-    ) -> Callable[..., Sequence[Tensor]]:
-        self.objective(*inputs)  # what is prepared at the first use is not to be recorded
+    def _compile(self, names: Sequence[str], tensors: list[Tensor]) -> Callable[..., Sequence[Tensor]]:
+        """A function of the parameters with these names, and the inputs after them."""
+        number = len(names)
+        self.objective(*tensors[number:])  # what is prepared at the first use is not to be recorded
         module = _AsModule(self.model, self.objective)
 
-        def step(values: list[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-            leaves = [value.detach().requires_grad_() for value in values]
+        def step(*tensors: Tensor) -> tuple[Tensor, ...]:
+            leaves = [value.detach().requires_grad_() for value in tensors[:number]]
             swapped = {f"model.{name}": leaf for name, leaf in zip(names, leaves, strict=True)}
             with torch.enable_grad():
-                loss, objective = torch.func.functional_call(module, swapped, tuple(inputs))
+                loss, objective = torch.func.functional_call(module, swapped, tensors[number:])
                 gradients = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
             return loss.detach(), objective.detach(), *gradients
 
+        options: dict[str, Any] = {"cpp_wrapper": True} if tensors[0].device.type == "cpu" else {}
         try:
             with traced(self.decisions), torch.no_grad():
-                recorded = make_fx(step)(values, tuple(inputs))
-            options: dict[str, Any] = {"cpp_wrapper": True} if values[0].device.type == "cpu" else {}
-            compiled = torch.compile(recorded, fullgraph=True, dynamic=False, options=options)
-            with _quietly():
-                compiled(values, tuple(inputs))
+                recorded = make_fx(step)(*tensors)
+            for node in recorded.graph.nodes:
+                node.meta.clear()  # shapes are those of the tensors; what was noted of each by itself does not fit
+            with _quietly(), torch.no_grad():
+                compiled: Callable[..., Sequence[Tensor]] = torch._inductor.compile(
+                    recorded, list[Any](tensors), options
+                )
+                compiled(*tensors)
         except Exception as error:
             raise RuntimeError(
                 f"expected a model whose steps can be compiled, and a C++ compiler, got {type(error).__name__}: "
@@ -135,7 +140,8 @@ class KnownGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, *torch._foreach_mul(ctx.gradients, grad)
+        gradients = ctx.gradients if grad.item() == 1.0 else torch._foreach_mul(ctx.gradients, grad)
+        return None, None, *gradients
 
 
 @torch.no_grad()
