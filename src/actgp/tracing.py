@@ -1,8 +1,4 @@
-"""Whether operations are being traced, to be compiled: then none may look at a value.
-
-Functions with gradients derived by hand have plain forms already, for second derivatives. A compiler fuses these, and
-what it makes of their gradients is as good, so that layers take the plain forms. What whitens has little to be fused.
-"""
+"""Whether operations are being traced, to be compiled: then none may look at a value."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

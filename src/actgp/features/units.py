@@ -22,7 +22,6 @@ from torch.linalg import vecdot
 from actgp.kernels import ZonalKernel
 from actgp.linalg import differentiated, rows_in_cache, times_few
 from actgp.sphere import Polynomial, evaluated, lift, project
-from actgp.tracing import tracing
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,6 @@ def units(
     sigma: Polynomial | Shapes,
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
     """A = Kfu Bᵀ and k(x, x)."""
-    if tracing() is not None:
-        return _plainly(X, lengthscale, directions, variance, B, sigma)
     if torch.is_grad_enabled():
         return Units.apply(X, lengthscale, directions, variance, B, sigma)
     radius, x = project(lift(X / lengthscale))

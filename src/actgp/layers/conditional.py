@@ -22,7 +22,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp.linalg import differentiated, rows_in_cache, times_few
-from actgp.tracing import tracing
 
 
 class Marginals(NamedTuple):
@@ -44,8 +43,6 @@ def conditional_marginals(
         scales: Panels of S, from its first column to its last; the rows of each begin on the diagonal. Rows come
             first, S_p[i, j] at [i, p, j], so that A S_p of all outputs p is one matrix product.
     """
-    if tracing() is not None:
-        return Marginals(*_plainly(A, prior, mean, *scales))
     if torch.is_grad_enabled():
         return Marginals(*Conditional.apply(A, prior, mean, *scales))
     variance, rows = unexplained(A, prior).unsqueeze(-1).repeat(1, mean.shape[1]), rows_in_cache()

@@ -19,7 +19,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp.linalg import differentiated, lower_triangle
-from actgp.tracing import tracing
 
 Scales = tuple[Float[Tensor, "R P w"], ...]  # panels of S, rows first: S_p[i, j] at [i, p, j]
 
@@ -84,8 +83,7 @@ class WhitenedGaussian(nn.Module):
 
     def scales_and_kl(self) -> tuple[Scales, Float[Tensor, ""]]:
         """S in panels, and the KL: from one pass over the parameters."""
-        form = ScalesAndKL.apply if tracing() is None else _plainly
-        *scales, kl = form(self.means(), self.raw_scale_tril, self.blocks)
+        *scales, kl = ScalesAndKL.apply(self.means(), self.raw_scale_tril, self.blocks)
         return tuple(scales), kl
 
     def means(self) -> Float[Tensor, "M P"]:
