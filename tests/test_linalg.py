@@ -5,6 +5,7 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 
 from actgp.linalg import inverse_cholesky, inverse_choleskys, posterior_scale, times_few
+from actgp.tracing import Decisions, traced
 
 
 def covariance(generator: torch.Generator, M: int = 5) -> torch.Tensor:
@@ -35,11 +36,16 @@ def test_those_of_a_stack_are_those_of_each(generator: torch.Generator, size: in
 
 
 def test_a_stack_is_mended_where_one_of_it_needs_more_jitter(generator: torch.Generator) -> None:
-    sound, flawed = covariance(generator, 70), torch.ones(70, 70, dtype=torch.float64)
+    sound, flawed, below = covariance(generator, 70), torch.ones(70, 70).double(), torch.eye(70).double()
     flawed.diagonal().sub_(1e-6)  # indefinite
-    stacked = inverse_choleskys(torch.stack([sound, flawed]))
-    for matrix, R in zip((sound, flawed), stacked, strict=True):
-        torch.testing.assert_close(R, inverse_cholesky(matrix))
+    below[68, 69] = below[69, 68] = 1 + 1e-6  # in the second block alone
+    for other in (flawed, below):
+        stacked = inverse_choleskys(torch.stack([sound, other]))
+        for matrix, R in zip((sound, other), stacked, strict=True):
+            torch.testing.assert_close(R, inverse_cholesky(matrix))
+        with traced(Decisions(exact=False)):
+            found = torch.isfinite(inverse_choleskys(torch.stack([sound, other]))).flatten(1)
+        assert found.all(1).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("columns", [1, 2, 15, 16])

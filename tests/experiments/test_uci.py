@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from actgp.baselines import OurDeepGP, Settings
@@ -14,7 +15,7 @@ from actgp.experiments.store import Store
 from actgp.experiments.uci import ABLATIONS, Cell, grid_cells, missing, run_cell, run_grid
 from actgp.experiments.uci import cells as cells_module
 from actgp.experiments.uci import grid as grid_module
-from actgp.experiments.uci.cells import standardised
+from actgp.experiments.uci.cells import copied, standardised
 
 TINY = Settings(num_layers=2, units=8, network_steps=20, posterior_steps=5, exact_steps=3, members=2, samples=3)
 
@@ -54,6 +55,33 @@ def test_a_cell_gives_a_record_that_a_rerun_reproduces() -> None:
     assert sum(first["pit"]) == first["rows"]["test"] == 25
     assert first["configuration"]["units"] == 8
     assert run_cell(Cell("energy", 3, "NN"), TINY)["metrics"] != first["metrics"]
+
+
+def test_rows_that_are_copies_of_training_rows_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def doubled(name: str) -> Regression:
+        whole = stand_in(name)
+        X, y = np.concatenate([whole.X, whole.X[:50]]), np.concatenate([whole.y, whole.y[:50]])
+        y[-1] += 1.0  # the same inputs with another target are no copy
+        return Regression(name, X, y, whole.feature_names, whole.target_name)
+
+    part = standardised(doubled("energy"), 0)
+    train = torch.cat([part.X_train, part.y_train[:, None]], dim=1)
+    test = torch.cat([part.X_test, part.y_test[:, None]], dim=1)
+    expected = (test[:, None] == train).all(-1).any(-1)
+    assert 0 < expected.sum() < len(expected)
+    assert torch.equal(copied(part), expected)
+    monkeypatch.setattr(cells_module, "load_regression", doubled)
+    found = run_cell(Cell("energy", 0, "NN"), TINY)
+    copies, others = found["copies"]["rows"], found["rows"]["test"] - found["copies"]["rows"]
+    whole = (copies * found["copies"]["nlpd"] + others * found["copies"]["nlpd_others"]) / (copies + others)
+    assert whole == pytest.approx(found["metrics"]["nlpd"], rel=1e-5)
+    assert run_cell(Cell("energy", 0, "NN"), TINY)["copies"] == found["copies"]
+
+
+def test_without_copies_all_rows_are_others() -> None:
+    found = run_cell(Cell("energy", 2, "NN"), TINY)
+    assert (found["copies"]["rows"], found["copies"]["nlpd"]) == (0, None)
+    assert found["copies"]["nlpd_others"] == pytest.approx(found["metrics"]["nlpd"])
 
 
 def test_results_are_stored_as_they_come_and_a_rerun_does_what_is_missing(tmp_path: Path) -> None:

@@ -156,6 +156,12 @@ def test_gpytorch_finds_the_same_behind_its_own_interface(generator: torch.Gener
     torch.testing.assert_close(likelihood.expected_log_prob(y, f), expected_log_prob(likelihood, *at))
 
 
+def test_a_single_value_has_a_single_density() -> None:
+    likelihood, f = actgp.ContaminatedGaussianLikelihood(), torch.distributions.Normal(torch.tensor(0.3), 0.2)
+    assert likelihood.expected_log_prob(torch.tensor(0.1), f).shape == ()
+    assert likelihood.log_marginal(torch.tensor(0.1), f).shape == ()
+
+
 def test_exact_regression_refuses_outliers(generator: torch.Generator) -> None:
     X = torch.randn(5, 2, generator=generator)
     with pytest.raises(TypeError, match="got ContaminatedGaussianLikelihood; use SVGP"):

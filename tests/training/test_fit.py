@@ -229,11 +229,22 @@ def test_a_variance_with_bounds_stays_within_them() -> None:
 def test_a_model_of_which_only_the_covariances_are_free() -> None:
     model = deep().requires_grad_(False)
     scales = [layer.q.raw_scale_tril.requires_grad_() for layer in model.gp_layers]
-    with pytest.raises(ValueError, match="stage 1 needs parameters beside S, got none"):
+    with pytest.raises(ValueError, match="stage 1 needs parameters beside S and Gaussian noise, got none"):
         train(model)
     assert not any(scale.any() for scale in scales)
     train(model, Recipe(network_steps=0, num_steps=3, batch_size=16))
     assert all(scale.any() for scale in scales)
+
+
+def test_a_model_of_which_only_the_noise_is_free() -> None:
+    model = deep().requires_grad_(False)
+    model.likelihood.requires_grad_()
+    before = model.likelihood.noise.item()
+    with pytest.raises(ValueError, match="stage 1 needs parameters beside S and Gaussian noise, got none"):
+        train(model)
+    assert model.likelihood.noise.item() == before
+    train(model, Recipe(network_steps=0, num_steps=3, batch_size=16))
+    assert model.likelihood.noise.item() != before
 
 
 def test_why_the_last_stage_there_was_has_ended() -> None:

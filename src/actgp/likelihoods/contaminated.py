@@ -137,8 +137,7 @@ def contaminated_expectation(
 
         E[log Σ_c w_c p_c(y | f)] ≥ max_q Σ_c q_c (E[log p_c(y | f)] + log w_c/q_c) = log Σ_c w_c exp E[log p_c(y | f)]
     """
-    log_weights, noises = noise_mixture(likelihood, relative)
-    noises = noises.unsqueeze(-2)  # [*batch, N, 1, C], or [1, C]
+    log_weights, noises = _noises_of_outputs(likelihood, relative)
     squares = ((y - mean).square() + variance).unsqueeze(-1) / noises  # [*batch, N, P, C]
     return (log_weights - 0.5 * (log(2 * pi) + noises.log() + squares)).logsumexp(-1)
 
@@ -151,10 +150,16 @@ def contaminated_marginal(
     relative: Tensor | None = None,
 ) -> Float[Tensor, "*batch N P"]:
     """The logarithm of Σ_c w_c N(y; mean, variance + noise_c)."""
-    log_weights, noises = noise_mixture(likelihood, relative)
-    total = variance.unsqueeze(-1) + noises.unsqueeze(-2)  # [*batch, N, P, C]
+    log_weights, noises = _noises_of_outputs(likelihood, relative)
+    total = variance.unsqueeze(-1) + noises  # [*batch, N, P, C]
     squares = (y - mean).square().unsqueeze(-1) / total
     return (log_weights - 0.5 * (log(2 * pi) + total.log() + squares)).logsumexp(-1)
+
+
+def _noises_of_outputs(likelihood: ContaminatedGaussianLikelihood, relative: Tensor | None) -> tuple[Tensor, Tensor]:
+    """As `noise_mixture`, with variances [*batch, N, 1, C], or [C]."""
+    log_weights, noises = noise_mixture(likelihood, relative)
+    return log_weights, noises if relative is None else noises.unsqueeze(-2)
 
 
 def noise_mixture(

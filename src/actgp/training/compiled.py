@@ -74,17 +74,17 @@ class CompiledObjective:
 
     def __call__(self, *inputs: Tensor) -> Evaluation:
         if self.steps % LOOK_EVERY == 0:
-            self.decisions = _decide(self.model)
-            self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+            self.decisions, self.parameters = _decide(self.model), dict(self.model.named_parameters())
         self.steps += 1
-        key = self.decisions, *self.parameters, *((x.shape, x.stride(), x.dtype) for x in inputs)
-        tensors = [p.detach() for p in self.parameters.values()] + list(inputs)
+        learnt = {name: p for name, p in self.parameters.items() if p.requires_grad}
+        tensors = [p.detach() for p in learnt.values()] + list(inputs)
+        key = self.decisions, *learnt, *((x.shape, x.stride(), x.dtype) for x in tensors)
         if key not in self.functions:
-            self.functions[key] = self._compile(list(self.parameters), tensors)
+            self.functions[key] = self._compile(list(learnt), tensors)
         loss, objective, *gradients = self.functions[key](*tensors)
         if not torch.isfinite(loss):  # a Cholesky decomposition that needs more jitter
             return self.objective(*inputs)
-        return Evaluation(KnownGradient.apply(loss, gradients, *self.parameters.values()), objective)
+        return Evaluation(KnownGradient.apply(loss, gradients, *learnt.values()), objective)
 
     def _compile(self, names: Sequence[str], tensors: list[Tensor]) -> Callable[..., Sequence[Tensor]]:
         """A function of the parameters with these names, and the inputs after them."""
@@ -131,7 +131,7 @@ class _AsModule(nn.Module):
 
 
 class KnownGradient(torch.autograd.Function):
-    """A number whose gradients have been computed along with it."""
+    """A number whose gradients have been computed along with it; they are given away, not copied."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, gradients: list[Tensor], *parameters: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from actgp.training.checkpoint import Run, saved_seeds
 from actgp.training.compiled import check_compilable
 from actgp.training.exact import fit_exactly
 from actgp.training.frozen import backbone_features, is_frozen, train_mode
+from actgp.training.last_layer import check_solvable, solve_last_layer
 from actgp.training.loop import Callback, Step
 from actgp.training.options import check_options
 from actgp.training.placing import place_points
@@ -96,8 +97,7 @@ def fit(
     recipe = Recipe.suited_to(model) if recipe is None else recipe
     if isinstance(X, Tensor) and is_frozen(model.backbone):
         return _fit_head(model, X, y, recipe, held_out, device, checkpoint, callback, generator, progress)
-    if recipe.compile:
-        check_compilable(model)
+    _check_recipe(model, recipe)
     if checkpoint is not None and Path(checkpoint).exists():
         seeds = saved_seeds(checkpoint)
     else:
@@ -134,8 +134,7 @@ def _fit_head(
     for rows in ((X, y), held_out or (X, y)):  # before anything is moved, or goes through the backbone
         checked(model, *rows)
     head = DeepGP(model.gp_layers, model.likelihood)  # the same layers
-    if recipe.compile:
-        check_compilable(head)
+    _check_recipe(head, recipe)
     if device is not None:
         model.to(device)
 
@@ -230,7 +229,16 @@ def _prepare(run: Run, weights: torch.Generator) -> None:
         place_points(run.model, run.batches, run.seeds[1])
         bound_noise_by_rounding(run.model, run.batches, run.judges)
         warm_start(run.model, run.batches, run.recipe, run.kl_weight)
+        if run.recipe.solve:
+            solve_last_layer(run.model, run.batches, run.kl_weight)
     train_mode(run.model)
+
+
+def _check_recipe(model: DeepGP, recipe: Recipe) -> None:
+    if recipe.compile:
+        check_compilable(model)
+    if recipe.solve:
+        check_solvable(model)
 
 
 def _has_parameters(model: torch.nn.Module) -> None:

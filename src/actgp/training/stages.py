@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, nn
 
 from actgp.layers import mean_of
@@ -37,12 +38,15 @@ SKIP_SPREAD = 0.3  # of what a layer adds to its skip connection at first, relat
 
 
 def network_stage(model: DeepGP, recipe: Recipe, held_out: Batch | None) -> Stage:
-    """Everything but S, by Adam."""
+    """Everything but S, and Gaussian noise, by Adam."""
     untouched = {id(layer.q.raw_scale_tril) for layer in model.gp_layers}
+    if isinstance(model.likelihood, GaussianLikelihood):  # the squared error does not depend on it
+        untouched |= {id(p) for p in model.likelihood.parameters()}
     own = _trainable(model, untouched)
     if recipe.network_steps > 0 and not own:
         raise ValueError(
-            "stage 1 needs parameters beside S, got none that requires a gradient; free some, or pass network_steps=0"
+            "stage 1 needs parameters beside S and Gaussian noise, got none that requires a gradient; free some, or "
+            "pass network_steps=0"
         )
     optimisers: list[torch.optim.Optimizer] = [torch.optim.Adam(own, lr=recipe.network_rate, fused=True)] if own else []
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -58,6 +59,16 @@ def standardised(dataset: Regression, split: int) -> Standardised:
     return Standardised(X_train, y_train, X_test, y_test, float(sd))
 
 
+def copied(part: Standardised) -> Bool[Tensor, " N"]:
+    """Which rows of the test part, with their targets, are among those of the training part: to be remembered."""
+    known = {row.tobytes() for row in _with_targets(part.X_train, part.y_train)}
+    return torch.tensor([row.tobytes() in known for row in _with_targets(part.X_test, part.y_test)])
+
+
+def _with_targets(X: Tensor, y: Tensor) -> NDArray[np.float32]:
+    return torch.cat([X, y.unsqueeze(-1)], dim=1).numpy()
+
+
 def run_cell(cell: Cell, settings: Settings) -> dict[str, Any]:
     """Trains and judges; the same cell with the same settings gives the same numbers on the same machine."""
     torch.set_num_threads(1)  # cells run side by side, and sums of one thread have one order
@@ -68,14 +79,21 @@ def run_cell(cell: Cell, settings: Settings) -> dict[str, Any]:
     model.fit(part.X_train, part.y_train)
     trained = time.process_time()
     predictive = model.predict(part.X_test)
-    found = scores(predictive, part.y_test.to(predictive.mean), part.scale)
+    y = part.y_test.to(predictive.mean)
+    found = scores(predictive, y, part.scale)
     predicted = time.process_time()
+    nlpd, remembered = -predictive.log_prob(y), copied(part)
     return {
         "experiment": "uci",
         **asdict(cell),
         "seed": cell.split,
         "metrics": found.metrics,
         "pit": found.pit,
+        "copies": {
+            "rows": int(remembered.sum()),
+            "nlpd": nlpd[remembered].mean().item() if remembered.any() else None,
+            "nlpd_others": nlpd[~remembered].mean().item() if not remembered.all() else None,
+        },
         "seconds": {"train": round(trained - start, 3), "predict": round(predicted - trained, 3)},
         "rows": {"train": len(part.X_train), "test": len(part.X_test)},
         "inputs": dataset.X.shape[1],
