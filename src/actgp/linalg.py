@@ -177,7 +177,7 @@ def lower_triangle(size: int, dtype: torch.dtype, device: torch.device) -> Tenso
 
 
 def times_few(A: Float[Tensor, "*batch N M"], B: Float[Tensor, "*batch M P"]) -> Float[Tensor, "*batch N P"]:
-    """A B. Where B has few columns, BLAS takes a third of the time, or less, to find Bᵀ Aᵀ, of which this is then a view."""
+    """A B. Where B has few columns, BLAS finds Bᵀ Aᵀ in a third of the time, and this is a view of it."""
     return (B.mT @ A.mT).mT if 1 < B.shape[-1] < FEW else A @ B
 
 
