@@ -40,5 +40,6 @@ def test_the_table_of_the_readme_is_of_the_results() -> None:
     for data in results.data_sets:
         found = medians(results, NLPD.key, data)
         values = [found[model] for model in IN_README]
-        texts = [f"**{value:.2f}**" if value == min(values) else f"{value:.2f}" for value in values]
+        best = f"{min(values):.2f}"  # ties are those that a reader sees
+        texts = [f"**{best}**" if f"{value:.2f}" == best else f"{value:.2f}" for value in values]
         assert f"| {data} | {' | '.join(texts)} |".replace("-", "−") in readme
