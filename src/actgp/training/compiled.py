@@ -131,7 +131,10 @@ class _AsModule(nn.Module):
 
 
 class KnownGradient(torch.autograd.Function):
-    """A number whose gradients have been computed along with it; they are given away, not copied."""
+    """A number whose gradients have been computed along with it.
+
+    They are given away, so that parameters can keep them as they are: it goes backwards once.
+    """
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, gradients: list[Tensor], *parameters: Tensor) -> Tensor:
@@ -140,8 +143,8 @@ class KnownGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        gradients = ctx.gradients if grad.item() == 1.0 else torch._foreach_mul(ctx.gradients, grad)
-        return None, None, *gradients
+        gradients, ctx.gradients = ctx.gradients, None
+        return None, None, *(gradients if grad.item() == 1.0 else torch._foreach_mul(gradients, grad))
 
 
 @torch.no_grad()
