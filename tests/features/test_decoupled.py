@@ -101,6 +101,22 @@ def test_the_bound_improves_with_points() -> None:
     assert bounds[-1] < actgp.GPR(X, y, kernel()).log_evidence().item()
 
 
+def test_units_with_the_kernel_as_activation_leave_classic_inducing_points() -> None:
+    """g_m(x) = r s(ŵ_m · x̂) ∝ k(x, z_m) for the z_m in the direction ŵ_m: both kinds of variables are then points."""
+    g = torch.Generator().manual_seed(4)
+    k = actgp.SpectralKernel(3, [0.3, 0.4, 0.2, 0.1]).double()
+    Z = torch.randn(9, 3, generator=g)
+    activated = actgp.ActivatedFeatures(3, 4, actgp.CustomActivation(k.shape), num_levels=4)
+    with torch.no_grad():
+        activated.weights.copy_(torch.cat([Z[:4], torch.ones(4, 1)], dim=1))
+    both, classic = DecoupledFeatures(activated, actgp.InducingPoints(Z[4:])), actgp.InducingPoints(Z)
+    X, y = inputs(30), inputs(30)[:, 0].sin()
+    bounds = [actgp.SGPR(X, y, k, chosen).elbo() for chosen in (both, classic)]
+    torch.testing.assert_close(*bounds, rtol=1e-6, atol=1e-6)
+    layers = [actgp.GPLayer(k, chosen, 1).double() for chosen in (both, classic)]
+    torch.testing.assert_close(*(layer.unexplained(X) for layer in layers), rtol=1e-6, atol=1e-8)
+
+
 def test_gradients_reach_points_and_weights() -> None:
     both, k, X = features(M=3, K=2), kernel(), inputs(3)
     layer = filled(actgp.GPLayer(k, both, 1))
