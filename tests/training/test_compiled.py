@@ -57,6 +57,24 @@ def test_loss_objective_and_gradients_are_the_same(num_points: int) -> None:
 
 
 @pytest.mark.usefixtures("only_recorded")
+def test_what_is_freed_or_laid_out_otherwise_is_noticed_at_the_next_step() -> None:
+    model, (X, y) = model_of(0), rows(16)
+    weights = model.gp_layers[0].features.weights.requires_grad_(False)
+    compiled = CompiledObjective(model, lambda X, y: network_objective(model, X, y))
+    compiled(X, y).loss.backward()
+    assert weights.grad is None
+    weights.requires_grad_()
+    found = []
+    for inputs in (X, X.T.contiguous().T):  # the same numbers, column by column
+        model.zero_grad()
+        compiled(inputs, y).loss.backward()
+        found.append(weights.grad.clone())
+    assert found[0].any()
+    torch.testing.assert_close(*found)
+    assert len(compiled.functions) == 3
+
+
+@pytest.mark.usefixtures("only_recorded")
 def test_a_network_whose_points_have_no_means_leaves_them_alone() -> None:
     model, (X, y) = model_of(4), rows(16)
     with torch.no_grad():

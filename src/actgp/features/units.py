@@ -124,4 +124,4 @@ def _plainly(
     radius, x = project(lift(X / lengthscale))
     t = x @ directions.T
     Kfu = radius.unsqueeze(-1) * (sigma.evaluated(t) if isinstance(sigma, Shapes) else evaluated(sigma, t))
-    return times_few(Kfu, B.T), variance * radius.square()
+    return Kfu @ B.T, variance * radius.square()

@@ -101,5 +101,5 @@ class Conditional(torch.autograd.Function):
 def _plainly(A: Tensor, prior: Tensor, mean: Tensor, *scales: Tensor) -> tuple[Tensor, Tensor]:
     """The same in operations that can be differentiated any number of times."""
     parts = zip(_columns(A, scales), scales, strict=True)
-    squares = [_product(columns, S.contiguous()).square().sum(-1) for columns, S in parts]
-    return times_few(A, mean).contiguous(), unexplained(A, prior).unsqueeze(-1) + sum(squares)
+    squares = [_product(columns, S).square().sum(-1) for columns, S in parts]
+    return A @ mean, unexplained(A, prior).unsqueeze(-1) + sum(squares)
