@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Float64, Int32
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp.tracing import tracing
@@ -117,32 +117,36 @@ def inverse_choleskys(K: Float64[Tensor, "L M M"]) -> Float64[Tensor, "L M M"]:
     diagonals = K.diagonal(dim1=-2, dim2=-1)
     before = diagonals.clone()
     diagonals.add_(before.mean(-1, keepdim=True), alpha=RELATIVE_JITTER)
-    R, info = _inverse_factors(K)
+    R, *infos = _inverse_factors(K)
     if tracing() is not None:
-        return torch.where((info == 0).view(-1, 1, 1), R, torch.nan)  # whoever traces looks whether all is finite
-    if info.any():  # some need more
+        sound = sum(infos[1:], start=infos[0]) == 0
+        return torch.where(sound.view(-1, 1, 1), R, torch.nan)  # whoever traces looks whether all is finite
+    if any(any(info.tolist()) for info in infos):  # some need more
         diagonals.copy_(before)
         return torch.stack([invert(stable_cholesky(matrix).L) for matrix in K])
     return R
 
 
-def _inverse_factors(K: Float64[Tensor, "L M M"]) -> tuple[Float64[Tensor, "L M M"], Int32[Tensor, " L"]]:
-    """R, and what is not 0 where there is none. LAPACK is slow at more than 64 rows, so it is given as many at a time.
+def _inverse_factors(K: Float64[Tensor, "L M M"]) -> list[Tensor]:
+    """R, and for each block what is not 0 where it has none.
+
+    LAPACK is slow at more than 64 rows, so it is given as many at a time:
 
     K₁₁ = L₁ L₁ᵀ,   L₂₁ᵀ = L₁⁻¹ K₁₂,   R₂ of K₂₂ − L₂₁ L₂₁ᵀ,   R = [R₁, 0; −R₂ L₂₁ R₁, R₂]
     """
+    if K.shape[-1] <= BLOCK:
+        L, info = torch.linalg.cholesky_ex(K)
+        return [invert(L), info]
     first, rest = slice(None, BLOCK), slice(BLOCK, None)
     L, info = torch.linalg.cholesky_ex(K[:, first, first])
-    if K.shape[-1] <= BLOCK:
-        return invert(L), info
     identity = _identity(BLOCK, K.dtype, K.device).expand_as(L)
     solved = torch.linalg.solve_triangular(L, torch.cat([K[:, first, rest], identity], dim=-1), upper=False)
     L_below, R_first = solved[..., :-BLOCK].mT, solved[..., -BLOCK:]
-    R_rest, info_rest = _inverse_factors(torch.baddbmm(K[:, rest, rest], L_below, L_below.mT, alpha=-1.0))
+    R_rest, *infos = _inverse_factors(torch.baddbmm(K[:, rest, rest], L_below, L_below.mT, alpha=-1.0))
     R = torch.zeros_like(K)
     R[:, first, first], R[:, rest, rest] = R_first, R_rest
-    R[:, rest, first] = (R_rest @ (L_below @ R_first)).neg_()
-    return R, info + info_rest
+    R[:, rest, first].baddbmm_(R_rest, torch.bmm(L_below, R_first), alpha=-1.0)
+    return [R, info, *infos]
 
 
 def invert(L: Float64[Tensor, "*batch M M"]) -> Float64[Tensor, "*batch M M"]:

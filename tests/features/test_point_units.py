@@ -78,10 +78,10 @@ def test_second_derivatives() -> None:
     scales = torch.ones(1, 2, dtype=torch.float64, requires_grad=True)
     variance = torch.tensor(1.2, dtype=torch.float64, requires_grad=True)
     inputs = (X, scales, directions, variance, B)
-    assert torch.autograd.gradcheck(lambda *a: Units.apply(*a, shapes), inputs)
-    assert torch.autograd.gradgradcheck(lambda *a: Units.apply(*a, shapes), inputs)
+    assert torch.autograd.gradcheck(lambda *a: Units.apply(shapes, *a), inputs)
+    assert torch.autograd.gradgradcheck(lambda *a: Units.apply(shapes, *a), inputs)
     with torch.no_grad():
-        torch.testing.assert_close(units(*inputs, shapes), Units.apply(*inputs, shapes))
+        torch.testing.assert_close(units(*inputs, shapes), Units.apply(shapes, *inputs))
 
 
 def test_a_kernel_of_some_columns_makes_the_network_that_is_its_mean() -> None:

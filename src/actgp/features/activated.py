@@ -16,7 +16,7 @@ from actgp.activations import Activation
 from actgp.activations import activation as activation_of
 from actgp.features.base import InducingFeatures, Whitening
 from actgp.features.match import SpectralMatch, spectral_match
-from actgp.features.units import units
+from actgp.features.units import UnitInputs
 from actgp.features.whitening import whitenings
 from actgp.kernels import ZonalKernel
 from actgp.sphere import zonal_series
@@ -105,14 +105,12 @@ class ActivatedFeatures(InducingFeatures):
         ((directions, R),) = whitenings((self.weights,), (variance,), match, dtype)
         return Whitening(R, directions, match, variance)
 
-    def through(
-        self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
-    ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
+    def unit_inputs(self, kernel: Kernel, B: Float[Tensor, "K M"], whitening: Whitening) -> UnitInputs | None:
         _, directions, match, variance, _ = whitening
         if directions is None or match is None or variance is None:  # energies that are learnt
-            return super().through(kernel, X, B, whitening)
-        sigma = match.sigma(X.dtype, X.device)
-        return units(X, kernel.lengthscale.to(X), directions.to(X), variance.to(X), B, sigma)
+            return None
+        sigma = match.sigma(B.dtype, B.device)
+        return UnitInputs(kernel.lengthscale.to(B), directions.to(B), variance.to(B), B, sigma)
 
     def complaints(self, kernel: Kernel) -> list[str]:
         match = self.match(kernel)

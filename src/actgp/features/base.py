@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.features.match import SpectralMatch
+from actgp.features.units import UnitInputs, units
 from actgp.features.whitening import magnifies
 from actgp.linalg import inverse_cholesky
 
@@ -63,10 +64,16 @@ class InducingFeatures(nn.Module, ABC):
         R = inverse_cholesky(self.Kuu(kernel))
         return Whitening(R if dtype == R.dtype or magnifies(R.detach()) else R.to(dtype))
 
+    def unit_inputs(self, kernel: Kernel, B: Float[Tensor, "K M"], whitening: Whitening) -> UnitInputs | None:
+        """What makes Kfu Bᵀ and k(x, x) in the precision of B, for features that are units whose spectra are fixed."""
+        return None
+
     def through(
         self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
     ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
-        """Kfu Bᵀ and k(x, x), for features that find them cheaper together, or from what they know of the whitening."""
+        """Kfu Bᵀ and k(x, x), from what is known of the whitening."""
+        if (inputs := self.unit_inputs(kernel, B, whitening)) is not None:
+            return units(X, *inputs)
         return self.cross(kernel, X).T @ B.T, kernel(X, diag=True)
 
     def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:

@@ -27,7 +27,7 @@ from actgp.features.base import InducingFeatures, Whitening
 from actgp.features.decoupled_whitening import Inputs, decoupled_whitenings
 from actgp.features.match import SpectralMatch
 from actgp.features.points import InducingPoints, is_zonal
-from actgp.features.units import Shapes, units
+from actgp.features.units import Shapes, UnitInputs
 from actgp.features.whitening import magnifies
 from actgp.kernels import ZonalKernel
 from actgp.linalg import inverse_cholesky
@@ -100,15 +100,21 @@ class DecoupledFeatures(InducingFeatures):
         """What their whitening depends on."""
         return Inputs(self.activated.weights, self.points.locations, kernel.lengthscale, kernel.variance)
 
+    def unit_inputs(self, kernel: Kernel, B: Float[Tensor, "K M"], whitening: Whitening) -> UnitInputs | None:
+        _, directions, match, variance, amplitudes = whitening
+        if directions is None or match is None or variance is None or amplitudes is None:
+            return None
+        own, others = B.split(self.blocks, dim=1)
+        scaled = torch.cat([own, others * amplitudes.to(B)], dim=1)
+        shapes = Shapes(match.sigma(B.dtype, B.device), self.blocks[0], kernel)
+        return UnitInputs(kernel.lengthscale.to(B), directions.to(B), variance.to(B), scaled, shapes)
+
     def through(
         self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
     ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
+        if whitening.amplitudes is not None:
+            return super().through(kernel, X, B, whitening)
         own, others = B.split(self.blocks, dim=1)
-        _, directions, match, variance, amplitudes = whitening
-        if amplitudes is not None and directions is not None and match is not None and variance is not None:
-            scaled = torch.cat([own, others * amplitudes.to(B)], dim=1)
-            shapes = Shapes(match.sigma(X.dtype, X.device), len(own.T), kernel)
-            return units(X, kernel.lengthscale.to(X), directions.to(X), variance.to(X), scaled, shapes)
         A, prior = self.activated.through(kernel, X, own.contiguous(), whitening)
         return A + self.points.cross(kernel, X).T @ others.T, prior
 

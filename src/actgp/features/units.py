@@ -6,13 +6,14 @@
 
 and backwards, with a bar for the gradient of a result with respect to what it stands over, and T̄ for that of r T,
 
-    B̄ = (r Ā)ᵀ σ̃(T),   T̄ = (Ā B) ∘ σ̃'(T),   Ŵ̄ = T̄ᵀ X̃,   r̄ = Σ Ā ∘ (σ̃(T) Bᵀ) + 2 v r k̄,   v̄ = Σ k̄ r²,
-    x̃̄ = t̄ Ŵ + x̂ (r̄ − ⟨x̂, t̄ Ŵ⟩),   x̄ = x̃̄ / ℓ,   ℓ̄ = −Σ x̄ ∘ x / ℓ
+    B̄ = Āᵀ Kfu,   T̄ = (Ā B) ∘ σ̃'(T),   Ŵ̄ = T̄ᵀ X̃,   r r̄ = Σ (Ā B) ∘ Kfu + 2 k k̄,   v̄ = Σ k̄ r²,
+    x̃̄ = t̄ Ŵ + x̃ (r r̄ − ⟨x̃, t̄ Ŵ⟩) / r²,   x̄ = x̃̄ / ℓ,   ℓ̄ = −Σ x̄ ∘ x / ℓ
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -60,6 +61,16 @@ class Shapes:
         return torch.cat([evaluated(self.sigma, t[:, : self.width]), others], dim=1)
 
 
+class UnitInputs(NamedTuple):
+    """What `units` are made of, besides X."""
+
+    lengthscale: Float[Tensor, "1 D"]
+    directions: Float[Tensor, "M d"]
+    variance: Float[Tensor, ""]
+    B: Float[Tensor, "K M"]
+    sigma: Polynomial | Shapes
+
+
 def units(
     X: Float[Tensor, "N D"],
     lengthscale: Float[Tensor, "1 D"],
@@ -70,7 +81,7 @@ def units(
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
     """A = Kfu Bᵀ and k(x, x)."""
     if torch.is_grad_enabled():
-        return Units.apply(X, lengthscale, directions, variance, B, sigma)
+        return Units.apply(sigma, X, lengthscale, directions, variance, B)
     radius, x = project(lift(X / lengthscale))
     A, rows = X.new_empty(len(X), len(B)), rows_in_cache()
     for part, r, result in zip(x.split(rows), radius.split(rows), A.split(rows), strict=True):
@@ -78,46 +89,65 @@ def units(
     return A, radius.square_().mul_(variance)
 
 
+def forward(
+    X: Float[Tensor, "N D"],
+    lengthscale: Float[Tensor, "1 D"],
+    directions: Float[Tensor, "M d"],
+    variance: Float[Tensor, ""],
+    B: Float[Tensor, "K M"],
+    sigma: Polynomial | Shapes,
+) -> list[Tensor]:
+    """A and k, then what the way back needs: X̃, r², Kfu and σ̃'(T). Without gradients."""
+    lifted = lift(X / lengthscale)
+    radius, x = project(lifted)
+    value, slope = sigma.with_slope(torch.mm(x, directions.T))
+    Kfu = value.mul_(radius.unsqueeze(-1))
+    squared = radius.square_()
+    return [times_few(Kfu, B.T), squared * variance, lifted, squared, Kfu, slope]
+
+
+def backward(
+    inputs: Sequence[Tensor], kept: Sequence[Tensor], A_grad: Float[Tensor, "N K"], prior_grad: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    """The gradients of X, ℓ, Ŵ, v and B, these being the inputs."""
+    (X, lengthscale, directions, variance, B), (lifted, squared, Kfu, slope) = inputs, kept
+    Kfu_grad, variance_grad = torch.mm(A_grad, B), None
+    along = vecdot(Kfu_grad, Kfu)  # r r̄
+    if prior_grad is not None:
+        weighted = prior_grad * squared
+        along.addcmul_(weighted, variance, value=2.0)
+        variance_grad = weighted.sum()
+    t_grad = Kfu_grad.mul_(slope)
+    lifted_grad = times_few(t_grad, directions)
+    along.sub_(vecdot(lifted, lifted_grad)).div_(squared)
+    X_grad = lifted_grad.addcmul_(lifted, along.unsqueeze(-1))[:, :-1].div_(lengthscale)  # x̃̄ / ℓ
+    lengthscale_grad = (X_grad * X).sum(0, keepdim=True).div_(lengthscale).neg_()  # x̃ = x / ℓ
+    return X_grad, lengthscale_grad, times_few(t_grad.T, lifted), variance_grad, torch.mm(A_grad.T, Kfu)
+
+
 class Units(torch.autograd.Function):
     """(X, ℓ, Ŵ, v, B) ↦ Kfu Bᵀ, k for a fixed activation σ̃."""
 
     @staticmethod
-    def forward(
-        ctx: Any, X: Tensor, lengthscale: Tensor, directions: Tensor, variance: Tensor, B: Tensor, sigma: Any
-    ) -> tuple[Tensor, Tensor]:
-        lifted = lift(X / lengthscale)
-        radius, x = project(lifted)
-        value, slope = sigma.with_slope(x @ directions.T)
-        product = times_few(value, B.T)
+    def forward(ctx: Any, sigma: Polynomial | Shapes, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+        A, prior, *kept = forward(*inputs, sigma)
         ctx.sigma = sigma
         ctx.set_materialize_grads(False)  # a network has no use for k
-        ctx.save_for_backward(X, lengthscale, directions, variance, B, radius, lifted, x, value, slope, product)
-        return product * radius.unsqueeze(-1), radius.square().mul_(variance)
+        ctx.save_for_backward(*inputs, *kept)
+        return A, prior
 
     @staticmethod
     def backward(ctx: Any, A_grad: Tensor | None, prior_grad: Tensor | None) -> tuple[Tensor | None, ...]:
-        X, lengthscale, directions, variance, B, radius, lifted, x, value, slope, product = ctx.saved_tensors
-        A_grad = torch.zeros_like(product) if A_grad is None else A_grad
+        inputs, kept = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
+        X, *_, B = inputs
+        A_grad = X.new_zeros(len(X), len(B)) if A_grad is None else A_grad
         if torch.is_grad_enabled():
-            prior_grad = torch.zeros_like(radius) if prior_grad is None else prior_grad
-            inputs = (X, lengthscale, directions, variance, B)
-            again = differentiated(partial(_plainly, sigma=ctx.sigma), inputs, (A_grad, prior_grad))
-            return *again, None
-        t_grad = torch.mm(A_grad, B).mul_(slope)
-        x_grad = times_few(t_grad, directions)
-        radius_grad, variance_grad = vecdot(A_grad, product), None
-        if prior_grad is not None:
-            weighted = prior_grad * radius
-            radius_grad.addcmul_(weighted, variance, value=2.0)
-            variance_grad = torch.dot(weighted, radius)
-        along = radius_grad.sub_(vecdot(x, x_grad))
-        X_grad = x_grad.addcmul_(x, along.unsqueeze(-1))[:, :-1].div_(lengthscale)  # x̃̄ / ℓ
-        lengthscale_grad = (X_grad * X).sum(0, keepdim=True).div_(lengthscale).neg_()  # x̃ = x / ℓ
-        B_grad = (A_grad * radius.unsqueeze(-1)).T @ value
-        return X_grad, lengthscale_grad, times_few(t_grad.T, lifted), variance_grad, B_grad, None
+            prior_grad = X.new_zeros(len(X)) if prior_grad is None else prior_grad
+            return None, *differentiated(partial(plainly, sigma=ctx.sigma), inputs, (A_grad, prior_grad))
+        return None, *backward(inputs, kept, A_grad, prior_grad)
 
 
-def _plainly(
+def plainly(
     X: Tensor, lengthscale: Tensor, directions: Tensor, variance: Tensor, B: Tensor, sigma: Polynomial | Shapes
 ) -> tuple[Tensor, Tensor]:
     """The same in operations that can be differentiated any number of times."""

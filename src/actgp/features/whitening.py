@@ -44,7 +44,7 @@ def any_magnify(magnifications: Float64[Tensor, "*batch"]) -> bool:
     """The same for layers of a stack."""
     if (decided := tracing()) is not None:
         return decided.exact
-    return bool((magnifications > LARGEST_MAGNIFICATION).any())
+    return not (magnifications.max().item() <= LARGEST_MAGNIFICATION)
 
 
 def magnification(
@@ -98,10 +98,10 @@ class Weights(NamedTuple):
         W = torch.stack(tuple(Ws)).to(torch.float64)
         lengths = torch.linalg.vector_norm(W, dim=-1, keepdim=True)
         directions = W / lengths
-        T = directions @ directions.mT
+        T = torch.bmm(directions, directions.mT)
         R = inverse_choleskys(match.kappa(T.dtype, T.device)(T))
         own = torch.float64 if dtype == R.dtype or any_magnify(magnification(R)) else dtype
-        R = R.mul_(torch.stack(tuple(variances)).to(T.dtype).sqrt_().view(-1, 1, 1))
+        R.mul_(torch.stack(tuple(variances)).to(T.dtype).sqrt_().view(-1, 1, 1))
         slope = match.kappa_slope(own, T.device)(T.to(own))
         return cls(lengths.to(own), directions.to(own), slope, R.to(own)), R
 
@@ -139,7 +139,7 @@ class ActivatedWhitening(torch.autograd.Function):
         directions_grad, R_grad = (torch.stack(part) for part in by_kind(grads, 2))
         variances = torch.stack(by_kind(inputs, 2)[1])
         weights = Weights(lengths, directions, slope, R)
-        found = weights.gradient(directions_grad, R_grad @ R.mT, variances.to(R.dtype))
+        found = weights.gradient(directions_grad, torch.bmm(R_grad, R.mT), variances.to(R.dtype))
         every = (grad for part in found for grad in part.unbind())
         return None, None, *(grad.to(given.dtype) for grad, given in zip(every, inputs, strict=True))
 

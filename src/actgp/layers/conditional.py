@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.linalg import vecdot
 
 from actgp.linalg import differentiated, rows_in_cache, times_few
 
@@ -52,15 +53,17 @@ def conditional_marginals(
     return Marginals(times_few(A, mean).contiguous(), variance)
 
 
-def _columns(A: Float[Tensor, "N M"], scales: Sequence[Tensor]) -> list[Float[Tensor, "N R"]]:
+def _columns(A: Float[Tensor, "N M"], scales: Sequence[Tensor]) -> Sequence[Float[Tensor, "N R"]]:
     """Those that belong to the rows of each panel."""
+    if len(scales) == 1:
+        return (A,)
     starts = accumulate((S.shape[2] for S in scales[:-1]), initial=0)
     return [A[:, start : start + len(S)] for start, S in zip(starts, scales, strict=True)]
 
 
 def _product(A: Float[Tensor, "N R"], S: Float[Tensor, "R P w"]) -> Float[Tensor, "N P w"]:
     R, P, width = S.shape
-    return (A @ S.view(R, P * width)).view(-1, P, width)
+    return torch.mm(A, S.view(R, P * width)).view(-1, P, width)
 
 
 def unexplained(A: Float[Tensor, "N M"], prior: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
@@ -68,37 +71,55 @@ def unexplained(A: Float[Tensor, "N M"], prior: Float[Tensor, " N"]) -> Float[Te
     return (prior - A.square().sum(-1)).clamp_min(0.0)
 
 
+def forward(
+    A: Float[Tensor, "N M"], prior: Float[Tensor, " N"], mean: Float[Tensor, "M P"], *scales: Float[Tensor, "R P w"]
+) -> tuple[Marginals, list[Tensor]]:
+    """The marginals, and what the way back needs: Σ A² − k, not above zero, and C in panels. Without gradients."""
+    explained = vecdot(A, A).sub_(prior).clamp_max_(0.0)
+    products = [_product(columns, S) for columns, S in zip(_columns(A, scales), scales, strict=True)]
+    first, *others = (torch.linalg.vector_norm(C, dim=-1).square_() for C in products)
+    variance = first.sub_(explained.unsqueeze(-1))
+    for squares in others:
+        variance.add_(squares)
+    return Marginals(times_few(A, mean).contiguous(), variance), [explained, *products]
+
+
+def backward(
+    inputs: Sequence[Tensor], kept: Sequence[Tensor], mean_grad: Float[Tensor, "N P"], variance_grad: Tensor
+) -> tuple[Tensor, ...]:
+    """The gradients of A, k, m and panels of S, the inputs being A, m and these panels."""
+    (A, mean, *scales), (explained, *products) = inputs, kept
+    prior_grad = variance_grad.sum(-1).mul_(explained < 0)
+    A_grad, doubled, scales_grad = torch.mm(mean_grad, mean.T), (2 * variance_grad).unsqueeze(-1), []
+    panels = zip(_columns(A, scales), _columns(A_grad, scales), scales, products, strict=True)
+    for columns, columns_grad, S, C in panels:
+        C_grad = (C * doubled).view(len(A), -1)
+        columns_grad.addmm_(C_grad, S.view(len(S), -1).T)
+        scales_grad.append(torch.mm(columns.T, C_grad).view(S.shape))
+    A_grad.addcmul_(A, prior_grad.unsqueeze(-1), value=-2.0)
+    return A_grad, prior_grad, times_few(A.T, mean_grad).contiguous(), *scales_grad
+
+
 class Conditional(torch.autograd.Function):
     """(A, k, m, panels of S) ↦ mean, var."""
 
     @staticmethod
-    def forward(ctx: Any, A: Tensor, prior: Tensor, mean: Tensor, *scales: Tensor) -> tuple[Tensor, Tensor]:
-        remaining = unexplained(A, prior)
-        products = [_product(columns, S) for columns, S in zip(_columns(A, scales), scales, strict=True)]
-        ctx.save_for_backward(A, prior, mean, remaining, *scales, *products)
-        variance = remaining.unsqueeze(-1)
-        for C in products:
-            variance = torch.linalg.vector_norm(C, dim=-1).square_().add_(variance)
-        return times_few(A, mean).contiguous(), variance
+    def forward(ctx: Any, *inputs: Tensor) -> Marginals:
+        marginals, kept = forward(*inputs)
+        ctx.number = len(inputs)
+        ctx.save_for_backward(*inputs, *kept)
+        return marginals
 
     @staticmethod
-    def backward(ctx: Any, mean_grad: Tensor, variance_grad: Tensor) -> tuple[Tensor | None, ...]:
-        A, prior, mean, remaining, *others = ctx.saved_tensors
-        scales, products = others[: len(others) // 2], others[len(others) // 2 :]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, kept = ctx.saved_tensors[: ctx.number], ctx.saved_tensors[ctx.number :]
         if torch.is_grad_enabled():
-            return differentiated(_plainly, (A, prior, mean, *scales), (mean_grad, variance_grad))
-        prior_grad = variance_grad.sum(-1).mul_(remaining > 0)
-        A_grad, doubled, scales_grad = mean_grad @ mean.T, (2 * variance_grad).unsqueeze(-1), []
-        panels = zip(_columns(A, scales), _columns(A_grad, scales), scales, products, strict=True)
-        for columns, columns_grad, S, C in panels:
-            C_grad = (C * doubled).view(len(A), -1)
-            columns_grad.addmm_(C_grad, S.view(len(S), -1).T)
-            scales_grad.append((columns.T @ C_grad).view(S.shape))
-        A_grad.addcmul_(A, prior_grad.unsqueeze(-1), value=-2.0)
-        return A_grad, prior_grad, times_few(A.T, mean_grad).contiguous(), *scales_grad
+            return differentiated(plainly, inputs, grads)
+        A, _, *others = inputs
+        return backward((A, *others), kept, *grads)
 
 
-def _plainly(A: Tensor, prior: Tensor, mean: Tensor, *scales: Tensor) -> tuple[Tensor, Tensor]:
+def plainly(A: Tensor, prior: Tensor, mean: Tensor, *scales: Tensor) -> tuple[Tensor, Tensor]:
     """The same in operations that can be differentiated any number of times."""
     parts = zip(_columns(A, scales), scales, strict=True)
     squares = [_product(columns, S).square().sum(-1) for columns, S in parts]

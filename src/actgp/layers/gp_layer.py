@@ -10,6 +10,7 @@ A prior mean of x itself, instead of zero, is a skip connection of the network l
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import torch
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
@@ -20,6 +21,7 @@ from actgp.features import InducingFeatures, Whitening, whitenings_of
 from actgp.layers.conditional import Marginals, conditional_marginals, unexplained
 from actgp.layers.horizon import Horizon, check_horizon
 from actgp.layers.pairing import check_pair
+from actgp.layers.unit_marginals import unit_marginals
 from actgp.layers.whitened import Scales, WhitenedGaussian
 from actgp.linalg import Cholesky, stable_cholesky
 
@@ -96,8 +98,12 @@ class GPLayer(nn.Module):
 
     def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
         """As `forward`, with what does not depend on X already computed."""
-        A, prior = self._whiten(X, constants.whitening)
-        mean, variance = conditional_marginals(A, prior, constants.mean, *constants.scales)
+        whitening, m, scales, _ = constants
+        inputs = self.features.unit_inputs(self.kernel, whitening.R, whitening) if torch.is_grad_enabled() else None
+        if inputs is not None:
+            mean, variance = unit_marginals(X, inputs, m, *scales)
+        else:
+            mean, variance = conditional_marginals(*self._whiten(X, whitening), m, *scales)
         if (beyond := self.beyond) is not None:
             variance = variance + beyond.variance(X).unsqueeze(-1)
         return Marginals(self._with_prior_mean(mean, X), variance)
