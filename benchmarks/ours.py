@@ -7,9 +7,11 @@ from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor
 
 import actgp
-from actgp.training.compiled import CompiledObjective
+from actgp.training.compiled import compiled
 from actgp.training.data import TensorBatches
 from actgp.training.objectives import Evaluation, network_objective, objective_along
+from actgp.training.recording import Maker, RecordedObjective
+from actgp.training.replay import replayed
 from actgp.training.warm_start import gauss_newton
 from benchmarks.problem import Problem
 
@@ -31,10 +33,16 @@ def model_of(problem: Problem, num_points: int | None = 0) -> actgp.DeepGP:
     return model
 
 
-def step(problem: Problem, num_points: int | None = 0) -> Callable[[], None]:
-    """ELBO, backward, Adam."""
+def step(problem: Problem, num_points: int | None = 0, make: Maker | None = replayed) -> Callable[[], None]:
+    """ELBO, backward, Adam, as `fit` has them: recorded once, then replayed."""
     model, (X, y) = model_of(problem, num_points), problem.minibatch()
-    return _stepping(model.parameters(), lambda: -model.elbo(X, y, problem.num_data, problem.num_samples))
+    recipe = actgp.Recipe(objective="elbo", num_samples=problem.num_samples)
+
+    def along(X: Tensor, y: Tensor, *noises: Tensor) -> Evaluation:
+        return objective_along(model, X, y, noises, problem.num_data, recipe, 1.0)
+
+    objective = along if make is None else RecordedObjective(model, along, make)
+    return _stepping(model.parameters(), lambda: objective(X, y, *model.noises(X, problem.num_samples)).loss)
 
 
 def step_with_points(problem: Problem) -> Callable[[], None]:
@@ -43,45 +51,43 @@ def step_with_points(problem: Problem) -> Callable[[], None]:
 
 
 def compiled_step(problem: Problem) -> Callable[[], None]:
-    """ELBO and gradients in one compiled function, Adam."""
-    model, (X, y) = model_of(problem), problem.minibatch()
-    recipe = actgp.Recipe(objective="elbo", num_samples=problem.num_samples)
-
-    def along(X: Tensor, y: Tensor, *noises: Tensor) -> Evaluation:
-        return objective_along(model, X, y, noises, problem.num_data, recipe, 1.0)
-
-    compiled = CompiledObjective(model, along)
-    return _stepping(model.parameters(), lambda: compiled(X, y, *model.noises(X, problem.num_samples)).loss)
+    """The same, compiled."""
+    return step(problem, make=compiled)
 
 
-def compiled_network_step(problem: Problem) -> Callable[[], None]:
-    """A step of stage 1, compiled."""
-    model, (X, y) = model_of(problem), problem.minibatch()
-    compiled = CompiledObjective(model, lambda X, y: network_objective(model, X, y))
-    return _stepping(_without_scales(model), lambda: compiled(X, y).loss)
+def plain_step(problem: Problem) -> Callable[[], None]:
+    """The same, not recorded: what `elbo` and `backward` do by themselves."""
+    return step(problem, make=None)
 
 
-def network_step(problem: Problem) -> Callable[[], None]:
-    """A step of stage 1: the composed means, in whitened coordinates."""
-    model, (X, y) = model_of(problem), problem.minibatch()
-    return _stepping(_without_scales(model), lambda: network_objective(model, X, y).loss)
-
-
-def network_step_with_points(problem: Problem) -> Callable[[], None]:
-    """The same of the default model, in which half of the variables are units, and points have no means yet."""
-    model, (X, y) = model_of(problem, None), problem.minibatch()
+def network_step(problem: Problem, num_points: int | None = 0, make: Maker | None = replayed) -> Callable[[], None]:
+    """A step of stage 1: the composed means, in whitened coordinates; points have no means yet."""
+    model, (X, y) = model_of(problem, num_points), problem.minibatch()
     with torch.no_grad():
         for layer in model.gp_layers:
             layer.q.mean[layer.q.blocks[0] :] = 0.0
-    return _stepping(_without_scales(model), lambda: network_objective(model, X, y).loss)
+            layer.q.raw_scale_tril.requires_grad_(False)
+
+    def alone(X: Tensor, y: Tensor) -> Evaluation:
+        return network_objective(model, X, y)
+
+    objective = alone if make is None else RecordedObjective(model, alone, make)
+    return _stepping([p for p in model.parameters() if p.requires_grad], lambda: objective(X, y).loss)
 
 
-def _without_scales(model: actgp.DeepGP) -> list[Tensor]:
-    """All parameters but S."""
-    fixed = {id(layer.q.raw_scale_tril) for layer in model.gp_layers}
-    for layer in model.gp_layers:
-        layer.q.raw_scale_tril.requires_grad_(False)
-    return [p for p in model.parameters() if id(p) not in fixed]
+def network_step_with_points(problem: Problem) -> Callable[[], None]:
+    """The same of the default model, in which half of the variables are units."""
+    return network_step(problem, None)
+
+
+def compiled_network_step(problem: Problem) -> Callable[[], None]:
+    """The same, compiled."""
+    return network_step(problem, make=compiled)
+
+
+def plain_network_step(problem: Problem) -> Callable[[], None]:
+    """The same, not recorded."""
+    return network_step(problem, make=None)
 
 
 def _stepping(parameters: Iterable[Tensor], loss: Callable[[], Tensor]) -> Callable[[], None]:

@@ -138,7 +138,9 @@ def test_gradients_in_single_precision_are_good_to_three_digits() -> None:
     found = []
     for dtype in (torch.float32, torch.float64):
         model.to(dtype).zero_grad()
-        mean, variance, _ = model.along(X.to(dtype), model.constants(), [torch.zeros(1, 1, 1, dtype=dtype)] * 2)
+        mean, variance, _ = model.along(
+            X.to(dtype), model.constants_and_kl()[0], [torch.zeros(1, 1, 1, dtype=dtype)] * 2
+        )
         (mean.square().sum() + variance.sum()).backward()
         found.append([layer.features.activated.weights.grad.double() for layer in model.gp_layers])
     for single, double in zip(*found, strict=True):

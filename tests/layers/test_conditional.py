@@ -69,16 +69,20 @@ def narrow_panels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def check_scales(blocks: tuple[int, ...], num_panels: int) -> None:
-    raw = torch.randn(2, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    mean = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
-    *scales, _ = ScalesAndKL.apply(mean, raw, blocks)
-    assert len(scales) == num_panels
+    """Of two layers at once."""
+    g = torch.Generator().manual_seed(0)
+    shapes = [(3, 2), (3, 1), (2, 3, 3), (1, 3, 3)]  # m and raw
+    inputs = [torch.randn(*shape, dtype=torch.float64, generator=g).requires_grad_() for shape in shapes]
+    panels = panels_of(blocks, 2), panels_of(blocks, 1)
+    *scales, _ = ScalesAndKL.apply(panels, *inputs)
+    assert len(scales) == 2 * num_panels
     inside = torch.block_diag(*(torch.ones(size, size, dtype=torch.float64) for size in blocks))
-    expected = (raw * inside).tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
-    for p in range(2):
-        torch.testing.assert_close(assembled(scales, p), expected[p])
-    assert gradcheck(lambda m, r: ScalesAndKL.apply(m, r, blocks), (mean, raw))
-    assert gradgradcheck(lambda m, r: ScalesAndKL.apply(m, r, blocks), (mean, raw))
+    for raw, own in ((inputs[2], scales[:num_panels]), (inputs[3], scales[num_panels:])):
+        expected = (raw * inside).tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
+        for p in range(len(raw)):
+            torch.testing.assert_close(assembled(own, p), expected[p])
+    assert gradcheck(lambda *given: ScalesAndKL.apply(panels, *given), inputs)
+    assert gradgradcheck(lambda *given: ScalesAndKL.apply(panels, *given), inputs)
 
 
 @pytest.mark.parametrize("blocks", [(3,), (1, 2)])

@@ -8,8 +8,9 @@ import actgp
 from actgp import Recipe
 from actgp.features import InducingFeatures
 from actgp.tracing import Decisions, traced, tracing
-from actgp.training.compiled import CompiledObjective
+from actgp.training.compiled import compiled
 from actgp.training.objectives import network_objective, objective_along
+from actgp.training.recording import RecordedObjective
 
 
 def rows(number: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -42,36 +43,36 @@ def test_loss_objective_and_gradients_are_the_same(num_points: int) -> None:
     def along(X: torch.Tensor, y: torch.Tensor, *noises: torch.Tensor) -> actgp.training.objectives.Evaluation:
         return objective_along(model, X, y, noises, 100, recipe, 0.3)
 
-    compiled = CompiledObjective(model, along)
+    objective = RecordedObjective(model, along, compiled)
     for seed in range(2):  # the second time nothing is compiled
         noises = model.noises(X, 2, generator=torch.Generator().manual_seed(seed))
         found = []
-        for objective in (along, compiled):
+        for evaluate in (along, objective):
             model.zero_grad()
-            loss, value = objective(X, y, *noises)
+            loss, value = evaluate(X, y, *noises)
             loss.backward()
             found.append([loss.detach(), value, *(p.grad.clone() for p in model.parameters())])
         for ours, theirs in zip(*found, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6 * max(1.0, theirs.abs().max().item()))
-    assert len(compiled.functions) == 1
+    assert len(objective.functions) == 1
 
 
 @pytest.mark.usefixtures("only_recorded")
 def test_what_is_freed_or_laid_out_otherwise_is_noticed_at_the_next_step() -> None:
     model, (X, y) = model_of(0), rows(16)
     weights = model.gp_layers[0].features.weights.requires_grad_(False)
-    compiled = CompiledObjective(model, lambda X, y: network_objective(model, X, y))
-    compiled(X, y).loss.backward()
+    objective = RecordedObjective(model, lambda X, y: network_objective(model, X, y), compiled)
+    objective(X, y).loss.backward()
     assert weights.grad is None
     weights.requires_grad_()
     found = []
     for inputs in (X, X.T.contiguous().T):  # the same numbers, column by column
         model.zero_grad()
-        compiled(inputs, y).loss.backward()
+        objective(inputs, y).loss.backward()
         found.append(weights.grad.clone())
     assert found[0].any()
     torch.testing.assert_close(*found)
-    assert len(compiled.functions) == 3
+    assert len(objective.functions) == 3
 
 
 @pytest.mark.usefixtures("only_recorded")
@@ -80,8 +81,8 @@ def test_a_network_whose_points_have_no_means_leaves_them_alone() -> None:
     with torch.no_grad():
         for layer in model.gp_layers:
             layer.q.mean[layer.q.blocks[0] :] = 0
-    compiled = CompiledObjective(model, lambda X, y: network_objective(model, X, y))
-    loss, _ = compiled(X, y)
+    objective = RecordedObjective(model, lambda X, y: network_objective(model, X, y), compiled)
+    loss, _ = objective(X, y)
     loss.backward()
     assert loss.item() == pytest.approx(network_objective(model, X, y).loss.item(), rel=1e-4)
     assert not any(layer.q.mean.grad[layer.q.blocks[0] :].any() for layer in model.gp_layers)
@@ -107,7 +108,7 @@ def test_what_the_compiler_makes_of_it() -> None:
     with torch.no_grad():
         model.gp_layers[0].q.mean.normal_(generator=g)
     expected = network_objective(model, X, y)
-    found = CompiledObjective(model, lambda X, y: network_objective(model, X, y))(X, y)
+    found = RecordedObjective(model, lambda X, y: network_objective(model, X, y), compiled)(X, y)
     assert found.loss.item() == pytest.approx(expected.loss.item(), rel=1e-4)
     wanted, had = (torch.autograd.grad(each.loss, model.gp_layers[0].q.mean)[0] for each in (expected, found))
     torch.testing.assert_close(had, wanted, rtol=1e-3, atol=1e-4)
@@ -115,10 +116,10 @@ def test_what_the_compiler_makes_of_it() -> None:
 
 def test_a_decomposition_that_fails_is_left_to_the_eager_step(monkeypatch: pytest.MonkeyPatch) -> None:
     model, (X, y) = model_of(0), rows(16)
-    compiled = CompiledObjective(model, lambda X, y: network_objective(model, X, y))
+    objective = RecordedObjective(model, lambda X, y: network_objective(model, X, y), compiled)
     failing = (torch.tensor(torch.nan), torch.tensor(torch.nan), *(torch.zeros_like(p) for p in model.parameters()))
-    monkeypatch.setattr(compiled, "_compile", lambda *_: lambda *_: failing)
-    assert compiled(X, y).loss.item() == network_objective(model, X, y).loss.item()
+    monkeypatch.setattr(objective, "make", lambda *_: lambda *_: failing)
+    assert objective(X, y).loss.item() == network_objective(model, X, y).loss.item()
 
 
 def test_what_draws_is_refused_before_anything_changes() -> None:

@@ -90,12 +90,12 @@ def units(
 
 
 def forward(
+    sigma: Polynomial | Shapes,
     X: Float[Tensor, "N D"],
     lengthscale: Float[Tensor, "1 D"],
     directions: Float[Tensor, "M d"],
     variance: Float[Tensor, ""],
     B: Float[Tensor, "K M"],
-    sigma: Polynomial | Shapes,
 ) -> list[Tensor]:
     """A and k, then what the way back needs: X̃, r², Kfu and σ̃'(T). Without gradients."""
     lifted = lift(X / lengthscale)
@@ -108,7 +108,7 @@ def forward(
 
 def backward(
     inputs: Sequence[Tensor], kept: Sequence[Tensor], A_grad: Float[Tensor, "N K"], prior_grad: Tensor | None
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
     """The gradients of X, ℓ, Ŵ, v and B, these being the inputs."""
     (X, lengthscale, directions, variance, B), (lifted, squared, Kfu, slope) = inputs, kept
     Kfu_grad, variance_grad = torch.mm(A_grad, B), None
@@ -130,7 +130,7 @@ class Units(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, sigma: Polynomial | Shapes, *inputs: Tensor) -> tuple[Tensor, Tensor]:
-        A, prior, *kept = forward(*inputs, sigma)
+        A, prior, *kept = forward(sigma, *inputs)
         ctx.sigma = sigma
         ctx.set_materialize_grads(False)  # a network has no use for k
         ctx.save_for_backward(*inputs, *kept)
@@ -143,12 +143,12 @@ class Units(torch.autograd.Function):
         A_grad = X.new_zeros(len(X), len(B)) if A_grad is None else A_grad
         if torch.is_grad_enabled():
             prior_grad = X.new_zeros(len(X)) if prior_grad is None else prior_grad
-            return None, *differentiated(partial(plainly, sigma=ctx.sigma), inputs, (A_grad, prior_grad))
+            return None, *differentiated(partial(plainly, ctx.sigma), inputs, (A_grad, prior_grad))
         return None, *backward(inputs, kept, A_grad, prior_grad)
 
 
 def plainly(
-    X: Tensor, lengthscale: Tensor, directions: Tensor, variance: Tensor, B: Tensor, sigma: Polynomial | Shapes
+    sigma: Polynomial | Shapes, X: Tensor, lengthscale: Tensor, directions: Tensor, variance: Tensor, B: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The same in operations that can be differentiated any number of times."""
     radius, x = project(lift(X / lengthscale))

@@ -1,11 +1,11 @@
 """GP layers: q(u), conditionals and KL; and the network layer that is their mean."""
 
 from actgp.layers.conditional import Marginals
-from actgp.layers.gp_layer import Constants, GPLayer, PriorMean, constants_of
+from actgp.layers.gp_layer import Constants, GPLayer, PriorMean, constants_and_kl
 from actgp.layers.network import NetworkLayer, layer_means, mean_of
 from actgp.layers.pairing import check_kernel, check_pair
 from actgp.layers.pathwise import LayerFunction, draw_functions
-from actgp.layers.whitened import WhitenedGaussian
+from actgp.layers.whitened import WhitenedGaussian, scales_and_kl
 
 __all__ = [
     "Constants",
@@ -17,8 +17,9 @@ __all__ = [
     "WhitenedGaussian",
     "check_kernel",
     "check_pair",
-    "constants_of",
+    "constants_and_kl",
     "draw_functions",
     "layer_means",
     "mean_of",
+    "scales_and_kl",
 ]

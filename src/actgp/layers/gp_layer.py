@@ -22,7 +22,7 @@ from actgp.layers.conditional import Marginals, conditional_marginals, unexplain
 from actgp.layers.horizon import Horizon, check_horizon
 from actgp.layers.pairing import check_pair
 from actgp.layers.unit_marginals import unit_marginals
-from actgp.layers.whitened import Scales, WhitenedGaussian
+from actgp.layers.whitened import Scales, WhitenedGaussian, scales_and_kl
 from actgp.linalg import Cholesky, stable_cholesky
 
 PriorMean = Literal["zero", "identity"]
@@ -34,7 +34,6 @@ class Constants(NamedTuple):
     whitening: Whitening  # in the precision that Kuf has to have
     mean: Float[Tensor, "M P"]
     scales: Scales
-    kl: Float[Tensor, ""]
 
 
 class GPLayer(nn.Module):
@@ -85,8 +84,8 @@ class GPLayer(nn.Module):
         return self.features.whitening(self.kernel).R
 
     def constants(self) -> Constants:
-        """L⁻¹, m, S and the KL, ready for use."""
-        return constants_of((self,))[0]
+        """L⁻¹, m and S, ready for use."""
+        return constants_and_kl((self,))[0][0]
 
     def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         """A = Kfu L⁻ᵀ, in the precision of X."""
@@ -98,7 +97,7 @@ class GPLayer(nn.Module):
 
     def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
         """As `forward`, with what does not depend on X already computed."""
-        whitening, m, scales, _ = constants
+        whitening, m, scales = constants
         inputs = self.features.unit_inputs(self.kernel, whitening.R, whitening) if torch.is_grad_enabled() else None
         if inputs is not None:
             mean, variance = unit_marginals(X, inputs, m, *scales)
@@ -145,8 +144,10 @@ class GPLayer(nn.Module):
         return mean + X if self.prior_mean == "identity" else mean
 
 
-def constants_of(layers: Sequence[GPLayer]) -> list[Constants]:
-    """What does not depend on x, of several layers of one precision."""
+def constants_and_kl(layers: Sequence[GPLayer]) -> tuple[list[Constants], Float[Tensor, ""]]:
+    """What does not depend on x, of several layers of one precision, and the sum of their KL(q(u) ‖ p(u))."""
     pairs = [(layer.features, layer.kernel) for layer in layers]
     found = whitenings_of(pairs, layers[0].q.mean.dtype)
-    return [Constants(w, layer.q.means(), *layer.q.scales_and_kl()) for layer, w in zip(layers, found, strict=True)]
+    scales, kl = scales_and_kl([layer.q for layer in layers])
+    means = [layer.q.means() for layer in layers]
+    return [Constants(*parts) for parts in zip(found, means, scales, strict=True)], kl

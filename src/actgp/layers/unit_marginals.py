@@ -19,6 +19,7 @@ from actgp.layers.conditional import Marginals
 from actgp.linalg import differentiated
 from actgp.sphere import Polynomial
 
+
 def unit_marginals(
     X: Float[Tensor, "N D"], inputs: UnitInputs, mean: Float[Tensor, "M P"], *scales: Float[Tensor, "R P w"]
 ) -> Marginals:
@@ -33,7 +34,7 @@ class UnitMarginals(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, sigma: Polynomial | Shapes, *inputs: Tensor) -> Marginals:
         (X, *of_units), of_q = inputs[:5], inputs[5:]
-        A, prior, *unit_kept = units.forward(X.to(of_units[0].dtype), *of_units, sigma)
+        A, prior, *unit_kept = units.forward(sigma, X.to(of_units[0].dtype), *of_units)
         A = A.to(X.dtype)
         marginals, kept = conditional.forward(A, prior.to(X.dtype), *of_q)
         ctx.sigma, ctx.numbers = sigma, (len(inputs), len(unit_kept))
@@ -57,5 +58,5 @@ class UnitMarginals(torch.autograd.Function):
 
 def _plainly(sigma: Polynomial | Shapes, X: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
     """The same in operations that can be differentiated any number of times."""
-    A, prior = units.plainly(X.to(others[0].dtype), *others[:4], sigma)
+    A, prior = units.plainly(sigma, X.to(others[0].dtype), *others[:4])
     return conditional.plainly(A.to(X.dtype), prior.to(X.dtype), *others[4:])

@@ -10,6 +10,8 @@ block-diagonal. Layers work with panels of it, a few columns each, without the r
 then hardly anything is multiplied by the zeros of a triangle.
 """
 
+import math
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -33,9 +35,16 @@ class Panel(NamedTuple):
     width: int
     end: int
 
-    def of(self, matrices: Float[Tensor, "P M M"]) -> Float[Tensor, "P R w"]:
-        """A view of it."""
-        return matrices[:, self.start : self.end, self.start : self.start + self.width]
+    def of(self, matrices: Float[Tensor, "P M M"]) -> Float[Tensor, "R P w"]:
+        """A view of it, rows first."""
+        return matrices[:, self.start : self.end, self.start : self.start + self.width].transpose(0, 1)
+
+    def clear_beside(self, matrices: Float[Tensor, "P M M"]) -> None:
+        """Makes what its columns have above and below it zero."""
+        columns = matrices[:, :, self.start : self.start + self.width]
+        for rows in (slice(None, self.start), slice(self.end, None)):
+            if (beside := columns[:, rows]).numel():
+                beside.zero_()
 
 
 @lru_cache(maxsize=64)
@@ -81,11 +90,6 @@ class WhitenedGaussian(nn.Module):
         """S_p, lower triangular with a positive diagonal, and zero outside the blocks."""
         return _scale_tril(self.raw_scale_tril, self.blocks)
 
-    def scales_and_kl(self) -> tuple[Scales, Float[Tensor, ""]]:
-        """S in panels, and the KL: from one pass over the parameters."""
-        *scales, kl = ScalesAndKL.apply(self.means(), self.raw_scale_tril, self.blocks)
-        return tuple(scales), kl
-
     def means(self) -> Float[Tensor, "M P"]:
         """m, with zeros where it has to be zero: no gradient goes there."""
         if self.num_means == len(self.mean):
@@ -114,38 +118,71 @@ class WhitenedGaussian(nn.Module):
 
     def kl(self) -> Float[Tensor, ""]:
         """KL(q(v) ‖ N(0, I)), summed over outputs."""
-        return self.scales_and_kl()[1]
+        return scales_and_kl((self,))[1]
+
+
+def scales_and_kl(distributions: Sequence[WhitenedGaussian]) -> tuple[list[Scales], Float[Tensor, ""]]:
+    """S of each q(v) in panels, and the sum of their KL: from one pass over the parameters."""
+    panels = tuple(panels_of(q.blocks, q.mean.shape[1]) for q in distributions)
+    means, raws = [q.means() for q in distributions], [q.raw_scale_tril for q in distributions]
+    *scales, kl = ScalesAndKL.apply(panels, *means, *raws)
+    ends = accumulate(map(len, panels), initial=0)
+    return [tuple(scales[start:end]) for start, end in pairwise(ends)], kl
 
 
 class ScalesAndKL(torch.autograd.Function):
-    """(m, raw) ↦ panels of S, KL: S has the exponential of raw's diagonal, and zeros above it."""
+    """(m, raw) of each layer ↦ panels of S of each layer, KL of all: S has exp of raw's diagonal, and zeros above it.
+
+    Operations on lists of tensors go through all layers at once: most of the time of a small one is that of calling it.
+    """
 
     @staticmethod
-    def forward(ctx: Any, mean: Tensor, raw: Tensor, blocks: tuple[int, ...]) -> tuple[Tensor, ...]:
-        scales, squares = [], []
-        for panel in panels_of(blocks, len(raw)):
-            part = panel.of(raw).transpose(0, 1)  # [R, P, w]
-            S = _masked(part, raw.new_empty(part.shape))
-            S.diagonal(dim1=0, dim2=2).exp_()
-            squares.append(torch.dot(S.view(-1), S.view(-1)))
-            scales.append(S)
-        length = _sum(squares) + torch.dot(mean.reshape(-1), mean.reshape(-1)) - mean.numel()
-        ctx.blocks = blocks
-        ctx.save_for_backward(mean, raw, *scales)
-        return *scales, 0.5 * length - raw.diagonal(dim1=1, dim2=2).sum()
+    def forward(ctx: Any, panels: tuple[tuple[Panel, ...], ...], *inputs: Tensor) -> tuple[Tensor, ...]:
+        means, raws = inputs[: len(panels)], inputs[len(panels) :]
+        parts = _parts(raws, panels)
+        shapes = [part.shape for part in parts]
+        S = raws[0].new_empty(sum(map(math.prod, shapes)))  # all panels, one after the other
+        scales = [own.view(shape) for own, shape in zip(S.split(list(map(math.prod, shapes))), shapes, strict=True)]
+        torch._foreach_copy_(scales, parts)
+        _mask(scales)
+        torch._foreach_exp_([own.diagonal(dim1=0, dim2=2) for own in scales])
+        squares = [torch.dot(values, values) for values in (S, *(m.reshape(-1) for m in means))]
+        logs = [raw.diagonal(dim1=1, dim2=2).sum() for raw in raws]
+        kl = torch.stack(squares).sum().sub_(sum(m.numel() for m in means))
+        kl = kl.sub_(torch.stack(logs).sum(), alpha=2.0).mul_(0.5)
+        ctx.panels = panels
+        ctx.save_for_backward(*inputs, *scales)
+        return *scales, kl
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        mean, raw, *scales = ctx.saved_tensors
+        number = len(ctx.panels)
+        inputs, scales = ctx.saved_tensors[: 2 * number], ctx.saved_tensors[2 * number :]
         if torch.is_grad_enabled():
-            return *differentiated(partial(_plainly, blocks=ctx.blocks), (mean, raw), grads), None
+            return None, *differentiated(partial(_plainly, ctx.panels), inputs, grads)
         *S_grads, kl_grad = grads
-        raw_grad = torch.empty_like(raw) if len(scales) == 1 else torch.zeros_like(raw)
-        for S, S_grad, panel in zip(scales, S_grads, panels_of(ctx.blocks, len(raw)), strict=True):
-            grad = torch.addcmul(S_grad, S, kl_grad)  # ∂ ½‖S‖² = S
-            grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2)).sub_(kl_grad)
-            _masked(grad, panel.of(raw_grad).transpose(0, 1))
-        return kl_grad * mean, raw_grad, None
+        means, raws = inputs[:number], inputs[number:]
+        found = torch._foreach_addcmul(S_grads, scales, [kl_grad] * len(scales))  # ∂ ½‖S‖² = S
+        diagonals = [grad.diagonal(dim1=0, dim2=2) for grad in found]
+        torch._foreach_mul_(diagonals, [S.diagonal(dim1=0, dim2=2) for S in scales])
+        torch._foreach_add_(diagonals, kl_grad, alpha=-1.0)
+        _mask(found)
+        raw_grads = [torch.empty_like(raw) for raw in raws]
+        torch._foreach_copy_(_parts(raw_grads, ctx.panels), found)
+        for grad, own in zip(raw_grads, ctx.panels, strict=True):
+            for panel in own:
+                panel.clear_beside(grad)
+        return None, *torch._foreach_mul(means, kl_grad), *raw_grads
+
+
+def _parts(matrices: Sequence[Tensor], panels: Sequence[Sequence[Panel]]) -> list[Tensor]:
+    return [panel.of(raw) for raw, own in zip(matrices, panels, strict=True) for panel in own]
+
+
+def _mask(panels: Sequence[Float[Tensor, "R P w"]]) -> None:
+    """Makes zero, in place, what is above the diagonal, which goes through the first w rows."""
+    triangles = [lower_triangle(own.shape[2], own.dtype, own.device).unsqueeze(1) for own in panels]
+    torch._foreach_mul_([own[: own.shape[2]] for own in panels], triangles)
 
 
 def diagonal_blocks(matrices: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -> list[Float[Tensor, "P B B"]]:
@@ -154,27 +191,20 @@ def diagonal_blocks(matrices: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -
     return [matrices[:, start:end, start:end] for start, end in pairwise(ends)]
 
 
-def _masked(panel: Float[Tensor, "R P w"], out: Float[Tensor, "R P w"]) -> Float[Tensor, "R P w"]:
-    """A panel with zeros above the diagonal, which goes through its first w rows."""
-    width = panel.shape[2]
-    triangle = lower_triangle(width, panel.dtype, panel.device).unsqueeze(1)
-    torch.mul(panel[:width], triangle, out=out[:width])
-    if len(panel) > width:
-        out[width:].copy_(panel[width:])
-    return out
-
-
-def _sum(terms: list[Tensor]) -> Tensor:
-    return sum(terms[1:], start=terms[0])
-
-
 def _scale_tril(raw: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -> Float[Tensor, "P M M"]:
     inside = torch.block_diag(*(lower_triangle(size, raw.dtype, raw.device) for size in blocks))
     return (raw * inside).tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
 
 
-def _plainly(mean: Tensor, raw: Tensor, blocks: tuple[int, ...]) -> tuple[Tensor, ...]:
+def _plainly(panels: tuple[tuple[Panel, ...], ...], *inputs: Tensor) -> tuple[Tensor, ...]:
     """The same in operations that can be differentiated any number of times."""
-    S = _scale_tril(raw, blocks)
-    kl = 0.5 * (S.square().sum() + mean.square().sum() - mean.numel()) - raw.diagonal(dim1=-2, dim2=-1).sum()
-    return *(panel.of(S).transpose(0, 1) for panel in panels_of(blocks, len(raw))), kl
+    scales, kl = [], inputs[0].new_zeros(())
+    for mean, raw, own in zip(inputs[: len(panels)], inputs[len(panels) :], panels, strict=True):
+        inside = torch.zeros_like(raw)
+        for panel in own:
+            panel.of(inside).fill_(1.0)
+        diagonal = raw.diagonal(dim1=-2, dim2=-1)
+        S = (raw * inside).tril(-1) + torch.diag_embed(diagonal.exp())
+        kl = kl + 0.5 * (S.square().sum() + mean.square().sum() - mean.numel()) - diagonal.sum()
+        scales += [panel.of(S) for panel in own]
+    return *scales, kl

@@ -11,7 +11,6 @@ import copy
 import os
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
 import torch
 from gpytorch.likelihoods import Likelihood
@@ -20,8 +19,17 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.blueprints import Description, describe_layer, describe_likelihood, describe_state
-from actgp.layers import Constants, GPLayer, NetworkLayer, constants_of, draw_functions, layer_means
+from actgp.layers import (
+    Constants,
+    GPLayer,
+    NetworkLayer,
+    constants_and_kl,
+    draw_functions,
+    layer_means,
+    scales_and_kl,
+)
 from actgp.likelihoods import expected_log_prob, relative_noise, supported, targets
+from actgp.models.paths import Paths, sampled
 from actgp.models.prediction import Prediction, squeeze_outputs
 from actgp.models.sampled_function import SampledFunction
 from actgp.sampling import normal_points
@@ -29,17 +37,6 @@ from actgp.tracing import tracing
 
 CHUNK = 2**21  # numbers that a layer makes of a chunk of a prediction, for each thread
 SEED = 0
-
-
-class Paths(NamedTuple):
-    """Means and variances of the last layer along sampled paths through the hidden ones.
-
-    And the relative noise there, if it varies with what the last layer is given.
-    """
-
-    mean: Float[Tensor, "S N P"]
-    variance: Float[Tensor, "S N P"]
-    relative: Float[Tensor, "S N 1"] | None
 
 
 class DeepGP(nn.Module):
@@ -110,16 +107,17 @@ class DeepGP(nn.Module):
             num_samples: S, how many paths are sampled through the hidden layers.
             generator: Source of randomness.
         """
-        h, constants = self.enter(X), self.constants()
+        h = self.enter(X)
         num_data = checks.integer(num_data, "num_data", minimum=len(X))
         y = targets(self.likelihood, y, len(X), self.num_outputs, X.dtype)
+        constants, kl = self.constants_and_kl()
         paths = self.along(h, constants, self.noises(h, num_samples, generator=generator))  # [S, B, P]
         fit = expected_log_prob(self.likelihood, y, *paths, generator=generator).mean(0)  # [B]
-        return num_data / len(X) * fit.sum() - sum(layer.kl for layer in constants)
+        return num_data / len(X) * fit.sum() - kl
 
-    def constants(self) -> list[Constants]:
-        """What does not depend on x, of each layer: the bound, its KL and predictions compute it once."""
-        return constants_of(self.gp_layers)
+    def constants_and_kl(self) -> tuple[list[Constants], Float[Tensor, ""]]:
+        """What does not depend on x, of each layer, and Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ)): found once for all inputs."""
+        return constants_and_kl(self.gp_layers)
 
     def paths(self, X: Tensor, num_samples: int = 1, *, generator: torch.Generator | None = None) -> Paths:
         """Means and variances of the last layer along paths sampled through the hidden ones; differentiable.
@@ -130,7 +128,7 @@ class DeepGP(nn.Module):
             generator: Source of randomness.
         """
         h = self.enter(X)
-        return self.along(h, self.constants(), self.noises(h, num_samples, generator=generator))
+        return self.along(h, self.constants_and_kl()[0], self.noises(h, num_samples, generator=generator))
 
     def noises(
         self, h: Float[Tensor, "N D"], num_samples: int, *, generator: torch.Generator | None = None
@@ -144,7 +142,7 @@ class DeepGP(nn.Module):
 
     def kl(self) -> Float[Tensor, ""]:
         """Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ))."""
-        return torch.stack([layer.kl() for layer in self.gp_layers]).sum()
+        return scales_and_kl([layer.q for layer in self.gp_layers])[1]
 
     @torch.no_grad()
     def predict(self, X: Tensor, num_samples: int = 20, *, generator: torch.Generator | None = None) -> Prediction:
@@ -163,7 +161,7 @@ class DeepGP(nn.Module):
         seed = (
             SEED if generator is None else int(torch.randint(2**31, (), generator=generator, device=generator.device))
         )
-        constants = self.constants()
+        constants, _ = self.constants_and_kl()
         S, widths = self._num_paths(num_samples), [layer.num_outputs for layer in self.gp_layers[:-1]]
         noises = [noise.unsqueeze(1) for noise in normal_points(S, sum(widths), seed).to(X).split(widths, dim=1)]
         widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
@@ -238,10 +236,7 @@ class DeepGP(nn.Module):
         N = len(h)
         mean, variance = first[0].marginals(h, first[1])  # [N, P]: all paths begin alike
         for (layer, constant), noise in zip(others, noises, strict=True):
-            # the variance is kept away from zero, where its root has no gradient
-            sd = variance.clamp_min(torch.finfo(mean.dtype).eps).sqrt()
-            shape = (-1, N, mean.shape[1])
-            h = torch.addcmul(mean.view(shape), sd.view(shape), noise).view(-1, mean.shape[1])  # [S N, H]
+            h = sampled(mean, variance, noise, N)  # [S N, H]
             mean, variance = layer.marginals(h, constant)
         relative = relative_noise(self.likelihood, h.view(-1, N, h.shape[1]))
         shape = (-1, N, self.num_outputs)

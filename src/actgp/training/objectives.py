@@ -69,14 +69,14 @@ def objective_along(
     generator: torch.Generator | None = None,
 ) -> Evaluation:
     """The same along given paths; the generator is for likelihoods that draw."""
-    h, constants = model.enter(X), model.constants()
+    h, (constants, kl) = model.enter(X), model.constants_and_kl()
     paths = model.along(h, constants, noises)  # [S, B, P]
     if recipe.objective == "elbo":
         fit = expected_log_prob(model.likelihood, y, *paths, generator=generator).mean(0)  # [B]
     else:
         densities = log_marginal(model.likelihood, y, *paths, generator=generator)  # [S, B]
         fit = densities.logsumexp(0) - log(len(densities))
-    objective = fit.mean() - kl_weight / num_data * sum(layer.kl for layer in constants)
+    objective = fit.mean() - kl_weight / num_data * kl
     return Evaluation(-objective * num_data, objective.detach())
 
 

@@ -6,7 +6,6 @@ everything, q(u) by natural gradients. Stage 3 is a short second one, at lower r
 trained on and those that it was judged by.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 
 from actgp.layers import mean_of
 from actgp.models import DeepGP
-from actgp.training.compiled import CompiledObjective
+from actgp.training.compiled import compiled
 from actgp.training.data import Batch, Batches
 from actgp.training.loop import Stage
 from actgp.training.natural import NaturalGradient
@@ -28,12 +27,15 @@ from actgp.training.objectives import (
     posterior_score,
 )
 from actgp.training.recipe import Recipe
+from actgp.training.recording import Objective, RecordedObjective, replayable
+from actgp.training.replay import replayed
 from actgp.training.schedule import Schedule
 
 DECAY = 1.0  # of stage 2: its steps are noisy, and rates go down from the first on
 MEMORY = 100  # steps that the average of its parameters goes back
 LAST_PART = 8  # stage 3 has an eighth of the steps that stage 2 may have
 LAST_RATE, LAST_NATURAL_RATE = 0.2, 0.5  # its rates, as parts of those of stage 2
+RECORD_AFTER = 100  # steps with minibatches of one shape: recording takes as long as some hundred of them
 SKIP_SPREAD = 0.3  # of what a layer adds to its skip connection at first, relative to its inputs
 
 
@@ -50,8 +52,7 @@ def network_stage(model: DeepGP, recipe: Recipe, held_out: Batch | None) -> Stag
         )
     optimisers: list[torch.optim.Optimizer] = [torch.optim.Adam(own, lr=recipe.network_rate, fused=True)] if own else []
 
-    objective: Callable[[Tensor, Tensor], Evaluation] = partial(network_objective, model)
-    evaluate = CompiledObjective(model, objective) if recipe.compile else objective
+    evaluate = _recorded(model, partial(network_objective, model), recipe)
 
     monitor = None if held_out is None else lambda: network_score(model, *held_out)
     schedule = Schedule(recipe.network_steps, recipe.patience)
@@ -81,7 +82,7 @@ def posterior_stage(
     def along(X: Tensor, y: Tensor, *noises: Tensor) -> Evaluation:
         return objective_along(model, X, y, noises, num_data, recipe, kl_weight, generator)
 
-    objective = CompiledObjective(model, along) if recipe.compile else along
+    objective = _recorded(model, along, recipe)
 
     def evaluate(X: Tensor, y: Tensor) -> Evaluation:
         return objective(X, y, *model.noises(X, recipe.num_samples, generator=generator))
@@ -128,6 +129,12 @@ def draw_means(model: DeepGP, batches: Batches, generator: torch.Generator) -> N
 def _spread(h: Tensor) -> Tensor:
     """The root mean square deviation of rows from their mean; for a single row, its size."""
     return (h - h.mean(0) if len(h) > 1 else h).square().mean().sqrt()
+
+
+def _recorded(model: DeepGP, objective: Objective, recipe: Recipe) -> Objective:
+    if recipe.compile:
+        return RecordedObjective(model, objective, compiled)
+    return RecordedObjective(model, objective, replayed, RECORD_AFTER) if replayable(model) else objective
 
 
 def _trainable(model: nn.Module, without: set[int]) -> list[nn.Parameter]:

@@ -1,0 +1,134 @@
+"""A recorded step, replayed operation by operation: no compiler, and hardly any Python.
+
+At small sizes most of an eager step is not arithmetic, but automatic differentiation, the Python around operations, and
+views of views. Of a recorded step (`recording`) there are left only its operations, in their order:
+
+* a view is taken at once from the tensor that owns its memory, since all shapes and strides are known, and only once;
+  those of parameters and constants are taken beforehand;
+* operations are called by torch's own C functions, where a name in its table of operators has one.
+
+The numbers are those of the recorded step, to the last bit.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from types import BuiltinFunctionType, MethodDescriptorType
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch._ops import OpOverload
+
+NAMESPACES = (torch, torch._C._linalg, torch._C._nn, torch.Tensor)  # type: ignore[attr-defined]
+
+
+def replayed(
+    recorded: fx.GraphModule, parameters: Sequence[Tensor], inputs: Sequence[Tensor]
+) -> Callable[..., Sequence[Tensor]]:
+    """A function of the inputs, for these parameters, whatever their values will be.
+
+    Args:
+        recorded: A function of parameters and inputs.
+        parameters: Whose memory the function will read each time.
+        inputs: Like those that it will be given: with the same shapes, strides and places in their memory.
+    """
+    interpreter = fx.Interpreter(recorded, garbage_collect_values=False)
+    with torch.no_grad():
+        interpreter.run(*parameters, *inputs)
+    placeholders = [node for node in recorded.graph.nodes if node.op == "placeholder"]
+    lowering = Lowering(interpreter.env, placeholders[len(parameters) :])
+    for node in recorded.graph.nodes:
+        lowering.add(node)
+    return partial(_below_autograd, lowering.function())
+
+
+def _below_autograd(function: Callable[..., Sequence[Tensor]], *inputs: Tensor) -> Sequence[Tensor]:
+    """As without gradients, but operations do not even look whether one is wanted."""
+    with torch._C._AutoDispatchBelowADInplaceOrView():
+        return function(*inputs)
+
+
+class Lowering:
+    """A graph that is rewritten node by node.
+
+    Args:
+        values: The value of each node of the graph that is rewritten: they stay in memory until it is complete.
+        inputs: Its placeholders that stay placeholders.
+    """
+
+    def __init__(self, values: dict[fx.Node, Any], inputs: Sequence[fx.Node]) -> None:
+        self.values = values
+        self.graph = fx.Graph()
+        self.new: dict[fx.Node, fx.Node] = {}  # for old
+        self.owners: dict[int, fx.Node] = {}  # of memory
+        self.tensors: dict[Hashable, fx.Node] = {}  # by memory and layout
+        self.impure: set[fx.Node] = set()
+        for node in inputs:
+            self._own(node, self.graph.placeholder(node.name))
+        # What else is there from the beginning, parameters and constants, with all views of it.
+        fixed = {_memory(values[node]) for node in values if node.op in ("placeholder", "get_attr")} - set(self.owners)
+        self.fixed: list[Tensor] = []
+        for value in values.values():
+            if isinstance(value, Tensor) and _memory(value) in fixed and (layout := _layout(value)) not in self.tensors:
+                self.tensors[layout] = self.graph.placeholder(f"fixed_{len(self.fixed)}")
+                self.fixed.append(value)
+
+    def add(self, node: fx.Node) -> None:
+        """Rewrites the next node."""
+        if node.op == "output":
+            self.graph.output(fx.map_arg(node.args[0], self.new.__getitem__))
+        elif isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
+            self.impure.add(self._called(node))
+            if isinstance(value := self.values[node], Tensor):  # what it has changed
+                self.new[node] = self.tensors[_layout(value)]
+        elif node not in self.new:
+            self._add_pure(node)
+
+    def _add_pure(self, node: fx.Node) -> None:
+        value = self.values[node]
+        if not isinstance(value, Tensor):
+            self._called(node)
+        elif (layout := _layout(value)) in self.tensors:
+            self.new[node] = self.tensors[layout]
+        elif (owner := self.owners.get(_memory(value))) is not None:
+            view = (owner, tuple(value.shape), value.stride(), value.storage_offset())
+            self.new[node] = self.tensors[layout] = self.graph.call_function(torch.as_strided, view)
+        else:
+            self._own(node, self._called(node))
+
+    def function(self) -> Callable[..., Sequence[Tensor]]:
+        """Of the inputs."""
+        self.graph.eliminate_dead_code(lambda node: node.op != "call_function" or node in self.impure)
+        forward = fx.GraphModule(nn.Module(), self.graph).forward
+        fixed = self.fixed
+        return lambda *inputs: forward(*inputs, *fixed)
+
+    def _own(self, node: fx.Node, new: fx.Node) -> None:
+        value = self.values[node]
+        self.new[node] = self.owners[_memory(value)] = self.tensors[_layout(value)] = new
+
+    def _called(self, node: fx.Node) -> fx.Node:
+        new = self.new[node] = self.graph.node_copy(node, self.new.__getitem__)
+        if isinstance(node.target, OpOverload):
+            new.target = _c_function(node.target, new.kwargs)
+        return new
+
+
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _layout(tensor: Tensor) -> Hashable:
+    return _memory(tensor), tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
+
+
+def _c_function(operator: OpOverload, kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """The C function of an operator's name, which is faster to call; the operator itself if there is none."""
+    name = operator.overloadpacket.__name__
+    if name == "_to_copy" and kwargs.keys() <= {"dtype", "device"}:
+        return torch.Tensor.to
+    in_place = name.endswith("_") and not name.startswith("_")  # some of torch's own return nothing
+    for place in (torch.Tensor,) if in_place else NAMESPACES:
+        if isinstance(found := getattr(place, name, None), BuiltinFunctionType | MethodDescriptorType):
+            return found
+    return operator
