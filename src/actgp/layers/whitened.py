@@ -10,7 +10,6 @@ block-diagonal. Layers work with panels of it, a few columns each, without the r
 then hardly anything is multiplied by the zeros of a triangle.
 """
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
@@ -131,22 +130,20 @@ def scales_and_kl(distributions: Sequence[WhitenedGaussian]) -> tuple[list[Scale
 
 
 class ScalesAndKL(torch.autograd.Function):
-    """(m, raw) of each layer ↦ panels of S of each layer, KL of all: S has exp of raw's diagonal, and zeros above it.
-
-    Operations on lists of tensors go through all layers at once: most of the time of a small one is that of calling it.
-    """
+    """(m, raw) of each layer ↦ panels of S of each layer, KL of all. S has exp of raw on its diagonal, zeros above."""
 
     @staticmethod
     def forward(ctx: Any, panels: tuple[tuple[Panel, ...], ...], *inputs: Tensor) -> tuple[Tensor, ...]:
         means, raws = inputs[: len(panels)], inputs[len(panels) :]
-        parts = _parts(raws, panels)
-        shapes = [part.shape for part in parts]
-        S = raws[0].new_empty(sum(map(math.prod, shapes)))  # all panels, one after the other
-        scales = [own.view(shape) for own, shape in zip(S.split(list(map(math.prod, shapes))), shapes, strict=True)]
-        torch._foreach_copy_(scales, parts)
-        _mask(scales)
-        torch._foreach_exp_([own.diagonal(dim1=0, dim2=2) for own in scales])
-        squares = [torch.dot(values, values) for values in (S, *(m.reshape(-1) for m in means))]
+        scales = []
+        for part in _parts(raws, panels):
+            top, rest = _at_diagonal(S := part.new_empty(part.shape))
+            own_top, own_rest = _at_diagonal(part)
+            torch.mul(own_top, _triangle(own_top), out=top)
+            rest.copy_(own_rest)
+            S.diagonal(dim1=0, dim2=2).exp_()
+            scales.append(S)
+        squares = [torch.dot(values, values) for values in (each.reshape(-1) for each in (*scales, *means))]
         logs = [raw.diagonal(dim1=1, dim2=2).sum() for raw in raws]
         kl = torch.stack(squares).sum().sub_(sum(m.numel() for m in means))
         kl = kl.sub_(torch.stack(logs).sum(), alpha=2.0).mul_(0.5)
@@ -161,28 +158,31 @@ class ScalesAndKL(torch.autograd.Function):
         if torch.is_grad_enabled():
             return None, *differentiated(partial(_plainly, ctx.panels), inputs, grads)
         *S_grads, kl_grad = grads
-        means, raws = inputs[:number], inputs[number:]
-        found = torch._foreach_addcmul(S_grads, scales, [kl_grad] * len(scales))  # ∂ ½‖S‖² = S
-        diagonals = [grad.diagonal(dim1=0, dim2=2) for grad in found]
-        torch._foreach_mul_(diagonals, [S.diagonal(dim1=0, dim2=2) for S in scales])
-        torch._foreach_add_(diagonals, kl_grad, alpha=-1.0)
-        _mask(found)
-        raw_grads = [torch.empty_like(raw) for raw in raws]
-        torch._foreach_copy_(_parts(raw_grads, ctx.panels), found)
+        raw_grads = [torch.empty_like(raw) for raw in inputs[number:]]
+        for part, S, S_grad in zip(_parts(raw_grads, ctx.panels), scales, S_grads, strict=True):
+            (top, rest), (S_top, S_rest), (top_grad, rest_grad) = map(_at_diagonal, (part, S, S_grad))
+            torch.addcmul(rest_grad, S_rest, kl_grad, out=rest)  # ∂ ½‖S‖² = S
+            grad = torch.addcmul(top_grad, S_top, kl_grad)
+            grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2)).sub_(kl_grad)
+            torch.mul(grad, _triangle(grad), out=top)
         for grad, own in zip(raw_grads, ctx.panels, strict=True):
             for panel in own:
                 panel.clear_beside(grad)
-        return None, *torch._foreach_mul(means, kl_grad), *raw_grads
+        return None, *(kl_grad * m for m in inputs[:number]), *raw_grads
 
 
 def _parts(matrices: Sequence[Tensor], panels: Sequence[Sequence[Panel]]) -> list[Tensor]:
     return [panel.of(raw) for raw, own in zip(matrices, panels, strict=True) for panel in own]
 
 
-def _mask(panels: Sequence[Float[Tensor, "R P w"]]) -> None:
-    """Makes zero, in place, what is above the diagonal, which goes through the first w rows."""
-    triangles = [lower_triangle(own.shape[2], own.dtype, own.device).unsqueeze(1) for own in panels]
-    torch._foreach_mul_([own[: own.shape[2]] for own in panels], triangles)
+def _at_diagonal(panel: Float[Tensor, "R P w"]) -> tuple[Tensor, Tensor]:
+    """Its first w rows, through which the diagonal goes, and those below."""
+    width = panel.shape[2]
+    return panel[:width], panel[width:]
+
+
+def _triangle(panel: Float[Tensor, "w P w"]) -> Float[Tensor, "w 1 w"]:
+    return lower_triangle(len(panel), panel.dtype, panel.device).unsqueeze(1)
 
 
 def diagonal_blocks(matrices: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -> list[Float[Tensor, "P B B"]]:
