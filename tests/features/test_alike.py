@@ -97,7 +97,7 @@ def test_gradients_of_a_stack_by_finite_differences(order: int) -> None:
     match = units().match(actgp.ArcCosine(3))
 
     def whitened(*inputs: Tensor) -> tuple[Tensor, ...]:
-        return tuple(x for pair in whitenings(inputs[:2], inputs[2:], match, torch.float64) for x in pair)
+        return tuple(x for parts in whitenings(inputs[:2], inputs[2:], match, torch.float64) for x in parts[:2])
 
     def weights(*inputs: Tensor) -> tuple[Tensor, ...]:
         return tuple(x for pair in network_weights(inputs[:2], inputs[2:4], inputs[4:], match) for x in pair)

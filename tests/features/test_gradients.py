@@ -50,11 +50,19 @@ def test_whitening_whitens_with_gradients_of_two_orders(name: str) -> None:
     kernel.variance = 1.7
     match = features.match(kernel)
     inputs = features.weights.detach().clone().requires_grad_(), kernel.variance.detach().clone().requires_grad_()
-    ((directions, R),) = whitenings(inputs[:1], inputs[1:], match, torch.float64)
+    ((directions, R, relative),) = whitenings(inputs[:1], inputs[1:], match, torch.float64)
+    assert not relative.any()
     torch.testing.assert_close(directions, features.directions)
     torch.testing.assert_close(R @ features.Kuu(kernel) @ R.T, torch.eye(3).double(), rtol=1e-6, atol=1e-6)
-    assert gradcheck(lambda W, v: whitenings([W], [v], match, torch.float64)[0], inputs)
-    assert gradgradcheck(lambda W, v: whitenings([W], [v], match, torch.float64)[0], inputs, atol=1e-4)
+    assert gradcheck(lambda W, v: whitenings([W], [v], match, torch.float64)[0][:2], inputs)
+    assert gradgradcheck(lambda W, v: whitenings([W], [v], match, torch.float64)[0][:2], inputs, atol=1e-4)
+    G = torch.randn(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    for ours, theirs in zip(
+        torch.autograd.grad(relative, inputs, G @ R.T, retain_graph=True),  # of (I + E) R at E = 0
+        torch.autograd.grad(R, inputs, G),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_float32_is_used_for_units_where_their_round_off_stays_small() -> None:

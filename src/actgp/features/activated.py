@@ -102,11 +102,11 @@ class ActivatedFeatures(InducingFeatures):
         if match is None:
             return super().whitening(kernel, dtype)
         variance = kernel.variance
-        ((directions, R),) = whitenings((self.weights,), (variance,), match, dtype)
-        return Whitening(R, directions, match, variance)
+        ((directions, R, relative),) = whitenings((self.weights,), (variance,), match, dtype)
+        return Whitening(R, directions, match, variance, relative=relative)
 
     def unit_inputs(self, kernel: Kernel, B: Float[Tensor, "K M"], whitening: Whitening) -> UnitInputs | None:
-        _, directions, match, variance, _ = whitening
+        _, directions, match, variance, *_ = whitening
         if directions is None or match is None or variance is None:  # energies that are learnt
             return None
         sigma = match.sigma(B.dtype, B.device)

@@ -40,8 +40,8 @@ def whitenings_of(pairs: Sequence[Pair], dtype: torch.dtype) -> list[Whitening]:
         else:
             variances = [kernel.variance for kernel in kernels]
             parts = whitenings([own.weights for own in features], variances, match, dtype)
-            for i, (directions, R), variance in zip(places, parts, variances, strict=True):
-                found[i] = Whitening(R, directions, match, variance)
+            for i, (directions, R, relative), variance in zip(places, parts, variances, strict=True):
+                found[i] = Whitening(R, directions, match, variance, relative=relative)
     return [found.get(i) or features.whitening(kernel, dtype) for i, (features, kernel) in enumerate(pairs)]
 
 

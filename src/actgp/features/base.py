@@ -26,6 +26,9 @@ class Whitening(NamedTuple):
     match: SpectralMatch | None = None
     variance: Float[Tensor, ""] | None = None  # v of a zonal kernel
     amplitudes: Float[Tensor, " K"] | None = None  # v r_z of inducing points
+    relative: Float[Tensor, "M M"] | None = (
+        None  # E of `whitening`, where a layer may return its gradient for that of R
+    )
 
 
 class InducingFeatures(nn.Module, ABC):

@@ -101,7 +101,7 @@ class DecoupledFeatures(InducingFeatures):
         return Inputs(self.activated.weights, self.points.locations, kernel.lengthscale, kernel.variance)
 
     def unit_inputs(self, kernel: Kernel, B: Float[Tensor, "K M"], whitening: Whitening) -> UnitInputs | None:
-        _, directions, match, variance, amplitudes = whitening
+        _, directions, match, variance, amplitudes, _ = whitening
         if directions is None or match is None or variance is None or amplitudes is None:
             return None
         own, others = B.split(self.blocks, dim=1)

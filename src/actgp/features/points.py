@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.features.base import InducingFeatures, Whitening
-from actgp.features.units import Shapes, units
+from actgp.features.units import Shapes, UnitInputs
 from actgp.kernels import ZonalKernel
 
 
@@ -60,14 +60,12 @@ class InducingPoints(InducingFeatures):
         (radius, directions), variance = kernel.polar(self.locations.double()), kernel.variance
         return directions, None, variance, variance.double() * radius
 
-    def through(
-        self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
-    ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
-        _, directions, _, variance, amplitudes = whitening
+    def unit_inputs(self, kernel: Kernel, B: Float[Tensor, "K M"], whitening: Whitening) -> UnitInputs | None:
+        _, directions, _, variance, amplitudes, _ = whitening
         if directions is None or variance is None or amplitudes is None:
-            return super().through(kernel, X, B, whitening)
-        lengthscale, shapes = kernel.lengthscale.to(X), Shapes(None, 0, kernel)
-        return units(X, lengthscale, directions.to(X), variance.to(X), B * amplitudes.to(B), shapes)
+            return None
+        scaled, shapes = B * amplitudes.to(B), Shapes(None, 0, kernel)
+        return UnitInputs(kernel.lengthscale.to(B), directions.to(B), variance.to(B), scaled, shapes)
 
     def complaints(self, kernel: Kernel) -> list[str]:
         return []

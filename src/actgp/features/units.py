@@ -108,8 +108,8 @@ def forward(
 
 def backward(
     inputs: Sequence[Tensor], kept: Sequence[Tensor], A_grad: Float[Tensor, "N K"], prior_grad: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
-    """The gradients of X, ℓ, Ŵ, v and B, these being the inputs."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The gradients of X, ℓ, Ŵ and v, the inputs being these and B, whose gradient is left to `gradient_of_B`."""
     (X, lengthscale, directions, variance, B), (lifted, squared, Kfu, slope) = inputs, kept
     Kfu_grad, variance_grad = torch.mm(A_grad, B), None
     along = vecdot(Kfu_grad, Kfu)  # r r̄
@@ -122,7 +122,13 @@ def backward(
     along.sub_(vecdot(lifted, lifted_grad)).div_(squared)
     X_grad = lifted_grad.addcmul_(lifted, along.unsqueeze(-1))[:, :-1].div_(lengthscale)  # x̃̄ / ℓ
     lengthscale_grad = (X_grad * X).sum(0, keepdim=True).div_(lengthscale).neg_()  # x̃ = x / ℓ
-    return X_grad, lengthscale_grad, times_few(t_grad.T, lifted), variance_grad, torch.mm(A_grad.T, Kfu)
+    return X_grad, lengthscale_grad, times_few(t_grad.T, lifted), variance_grad
+
+
+def gradient_of_B(kept: Sequence[Tensor], A_grad: Float[Tensor, "N K"]) -> Float[Tensor, "K M"]:
+    """Āᵀ Kfu."""
+    _, _, Kfu, _ = kept
+    return torch.mm(A_grad.T, Kfu)
 
 
 class Units(torch.autograd.Function):
@@ -144,7 +150,7 @@ class Units(torch.autograd.Function):
         if torch.is_grad_enabled():
             prior_grad = X.new_zeros(len(X)) if prior_grad is None else prior_grad
             return None, *differentiated(partial(plainly, ctx.sigma), inputs, (A_grad, prior_grad))
-        return None, *backward(inputs, kept, A_grad, prior_grad)
+        return None, *backward(inputs, kept, A_grad, prior_grad), gradient_of_B(kept, A_grad)
 
 
 def plainly(

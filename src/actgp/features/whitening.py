@@ -6,6 +6,12 @@ and backwards, where sym mirrors the lower triangle,
 
     B = R̄ Rᵀ,   K̄₁ = −½ Rᵀ sym(B) R / v,   Ŵ̄ += 2 (K̄₁ ∘ κ'(T)) Ŵ,   w̄ = (ŵ̄ − ŵ ⟨ŵ, ŵ̄⟩) / ‖w‖,   v̄ = tr B / 2v
 
+Whoever has A = Kfu Rᵀ knows B without R̄: a relative change E of R, to (I + E) R, changes A to A (I + E)ᵀ, and so
+
+    Ē = R̄ Rᵀ = B = Āᵀ A
+
+Each layer is therefore given E, which is zero, beside R, and may return the gradient of the one or of the other.
+
 The diagonal of κ(T), and with it the jitter, does not depend on the weights. R is always found in float64. R̄ comes in
 the precision that the layer is computed in, with an error that is magnified on the way to W̄: hardly a digit is gained
 by going on from it in a finer one.
@@ -16,7 +22,7 @@ these cost more than their arithmetic.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import torch
 from jaxtyping import Float, Float64
@@ -27,6 +33,7 @@ from actgp.linalg import differentiated, inverse_cholesky, inverse_choleskys, sa
 from actgp.sphere import evaluated
 from actgp.tracing import tracing
 
+T = TypeVar("T")
 LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
 
 
@@ -55,22 +62,30 @@ def magnification(
     return size / R[..., 0, 0] if sd is None else size * sd
 
 
+class Parts(NamedTuple):
+    """Of one layer."""
+
+    directions: Float[Tensor, "M d"]
+    R: Float[Tensor, "M M"]
+    relative: Float[Tensor, "M M"] | None = None  # E; None without gradients
+
+
 def whitenings(
     Ws: Sequence[Float[Tensor, "M d"]],
     variances: Sequence[Float[Tensor, ""]],
     match: SpectralMatch,
     dtype: torch.dtype,
-) -> list[tuple[Float[Tensor, "M d"], Float[Tensor, "M M"]]]:
-    """Ŵ and R of each layer, in a precision, or in float64 where that will not do.
+) -> list[Parts]:
+    """Ŵ, R and E of each layer, in a precision, or in float64 where that will not do.
 
     With gradients the precision is that of the whole stack, the finest that one of its layers needs.
     """
     if torch.is_grad_enabled():
         found = ActivatedWhitening.apply(match, dtype, *Ws, *variances)
-        return list(zip(*by_kind(found, 2), strict=True))
+        return [Parts(*parts) for parts in zip(*by_kind(found, 3), strict=True)]
     plain = (plainly(W, variance, match) for W, variance in zip(Ws, variances, strict=True))
     return [
-        (directions, R) if dtype == R.dtype or magnifies(R) else (directions.to(dtype), R.to(dtype))
+        Parts(directions, R) if dtype == R.dtype or magnifies(R) else Parts(directions.to(dtype), R.to(dtype))
         for directions, R in plain
     ]
 
@@ -121,30 +136,41 @@ class Weights(NamedTuple):
 
 
 class ActivatedWhitening(torch.autograd.Function):
-    """(W, v) of each layer ↦ Ŵ, R of each layer, for fixed energies."""
+    """(W, v) of each layer ↦ Ŵ, R, E of each layer, for fixed energies."""
 
     @staticmethod
     def forward(ctx: Any, match: SpectralMatch, dtype: torch.dtype, *inputs: Tensor) -> tuple[Tensor, ...]:
         Ws, variances = by_kind(inputs, 2)
         weights, _ = Weights.of(Ws, variances, match, dtype)
         ctx.match = match
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(*inputs, *weights)
-        return *weights.directions.unbind(), *weights.R.unbind()
+        relative = weights.R.new_zeros(len(Ws), 1, 1).expand_as(weights.R)
+        return *weights.directions.unbind(), *weights.R.unbind(), *relative.unbind()
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         *inputs, lengths, directions, slope, R = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return None, None, *differentiated(partial(_all_plainly, match=ctx.match), tuple(inputs), grads)
-        directions_grad, R_grad = (torch.stack(part) for part in by_kind(grads, 2))
+            kinds = zip(by_kind(grads, 3), (directions, R, R), strict=True)
+            given = [_zeros_for_none(part, like) for part, like in kinds]
+            return None, None, *_differentiated_again(ctx.match, tuple(inputs), *given)
+        directions_grads, R_grads, relative_grads = by_kind(grads, 3)
+        directions_grad = torch.stack(_zeros_for_none(directions_grads, directions))
+        B = torch.stack(_zeros_for_none(relative_grads, R))
+        if any(grad is not None for grad in R_grads):
+            B.baddbmm_(torch.stack(_zeros_for_none(R_grads, R)), R.mT)
         variances = torch.stack(by_kind(inputs, 2)[1])
-        weights = Weights(lengths, directions, slope, R)
-        found = weights.gradient(directions_grad, torch.bmm(R_grad, R.mT), variances.to(R.dtype))
+        found = Weights(lengths, directions, slope, R).gradient(directions_grad, B, variances.to(R.dtype))
         every = (grad for part in found for grad in part.unbind())
         return None, None, *(grad.to(given.dtype) for grad, given in zip(every, inputs, strict=True))
 
 
-def by_kind(tensors: Sequence[Tensor], kinds: int) -> list[tuple[Tensor, ...]]:
+def _zeros_for_none(grads: Sequence[Tensor | None], stack: Tensor) -> list[Tensor]:
+    return [torch.zeros_like(like) if grad is None else grad for grad, like in zip(grads, stack.unbind(), strict=True)]
+
+
+def by_kind(tensors: Sequence[T], kinds: int) -> list[tuple[T, ...]]:
     """Tensors of all layers, those of one kind after those of the other, such as weights and variances, by kind."""
     number = len(tensors) // kinds
     return [tuple(tensors[start : start + number]) for start in range(0, len(tensors), number)]
@@ -160,3 +186,19 @@ def plainly(W: Tensor, variance: Tensor, match: SpectralMatch) -> tuple[Tensor, 
 def _all_plainly(*inputs: Tensor, match: SpectralMatch) -> tuple[Tensor, ...]:
     pairs = [plainly(W, variance, match) for W, variance in zip(*by_kind(inputs, 2), strict=True)]
     return *(directions for directions, _ in pairs), *(R for _, R in pairs)
+
+
+def _differentiated_again(
+    match: SpectralMatch,
+    inputs: tuple[Tensor, ...],
+    directions_grads: list[Tensor],
+    R_grads: list[Tensor],
+    relative_grads: list[Tensor],
+) -> tuple[Tensor | None, ...]:
+    """The gradient of W and v in operations that can be differentiated: R̄ + Ē R⁻ᵀ is that of R."""
+    _, Rs = by_kind(_all_plainly(*inputs, match=match), 2)
+    totals = [
+        R_grad + torch.linalg.solve_triangular(R.mT, relative_grad.to(R), upper=True, left=False)
+        for R, R_grad, relative_grad in zip(Rs, R_grads, relative_grads, strict=True)
+    ]
+    return differentiated(partial(_all_plainly, match=match), inputs, (*directions_grads, *totals))

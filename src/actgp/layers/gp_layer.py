@@ -100,7 +100,7 @@ class GPLayer(nn.Module):
         whitening, m, scales = constants
         inputs = self.features.unit_inputs(self.kernel, whitening.R, whitening) if torch.is_grad_enabled() else None
         if inputs is not None:
-            mean, variance = unit_marginals(X, inputs, m, *scales)
+            mean, variance = unit_marginals(X, inputs, whitening.relative, m, *scales)
         else:
             mean, variance = conditional_marginals(*self._whiten(X, whitening), m, *scales)
         if (beyond := self.beyond) is not None:
