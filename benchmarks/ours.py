@@ -42,7 +42,7 @@ def step(problem: Problem, num_points: int | None = 0, make: Maker | None = repl
         return objective_along(model, X, y, noises, problem.num_data, recipe, 1.0)
 
     objective = along if make is None else RecordedObjective(model, along, make)
-    return _stepping(model.parameters(), lambda: objective(X, y, *model.noises(X, problem.num_samples)).loss)
+    return _stepping(model.parameters(), lambda: objective(X, y, *model.noises(X, problem.num_samples)))
 
 
 def step_with_points(problem: Problem) -> Callable[[], None]:
@@ -72,7 +72,7 @@ def network_step(problem: Problem, num_points: int | None = 0, make: Maker | Non
         return network_objective(model, X, y)
 
     objective = alone if make is None else RecordedObjective(model, alone, make)
-    return _stepping([p for p in model.parameters() if p.requires_grad], lambda: objective(X, y).loss)
+    return _stepping([p for p in model.parameters() if p.requires_grad], lambda: objective(X, y))
 
 
 def network_step_with_points(problem: Problem) -> Callable[[], None]:
@@ -90,12 +90,12 @@ def plain_network_step(problem: Problem) -> Callable[[], None]:
     return network_step(problem, make=None)
 
 
-def _stepping(parameters: Iterable[Tensor], loss: Callable[[], Tensor]) -> Callable[[], None]:
+def _stepping(parameters: Iterable[Tensor], evaluate: Callable[[], Evaluation]) -> Callable[[], None]:
     adam = torch.optim.Adam(parameters, lr=1e-3, fused=True)
 
     def run() -> None:
         adam.zero_grad()
-        loss().backward()
+        evaluate().backward()
         adam.step()
 
     return run

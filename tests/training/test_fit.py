@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import actgp
 from actgp import Recipe
 from actgp.training import stages
+from actgp.training.objectives import Evaluation
 
 SHORT = Recipe(network_steps=4, num_steps=3, batch_size=16)
 
@@ -302,10 +303,10 @@ def test_an_interrupt_leaves_a_model_that_predicts() -> None:
 def test_steps_that_are_not_finite_are_skipped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     healthy, calls = stages.objective_along, []
 
-    def sometimes_nan(*args: object) -> tuple[torch.Tensor, torch.Tensor]:
+    def sometimes_nan(*args: object) -> Evaluation:
         calls.append(1)
-        loss, objective = healthy(*args)  # type: ignore[arg-type]
-        return (loss * torch.nan if len(calls) in (2, 4) else loss), objective
+        loss, objective, _ = healthy(*args)  # type: ignore[arg-type]
+        return Evaluation(loss * torch.nan if len(calls) in (2, 4) else loss, objective)
 
     monkeypatch.setattr(stages, "objective_along", sometimes_nan)
     model = deep()
@@ -317,7 +318,8 @@ def test_steps_that_are_not_finite_are_skipped_and_counted(monkeypatch: pytest.M
 
 def test_an_objective_that_never_is_finite_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     healthy = stages.network_objective
-    monkeypatch.setattr(stages, "network_objective", lambda *args: tuple(value * torch.nan for value in healthy(*args)))
+    never = lambda *args: Evaluation(*(value * torch.nan for value in healthy(*args)[:2]))  # noqa: E731
+    monkeypatch.setattr(stages, "network_objective", never)
     model = deep()
     with pytest.raises(
         ArithmeticError, match="expected a finite objective, got 21 steps in a row without one; standardise X and y"

@@ -171,11 +171,11 @@ class Stage:
         """The objective of a step, and whether it was finite and taken."""
         for optimiser in self.optimisers:
             optimiser.zero_grad()
-        loss, objective = self.evaluate(*batches.next())
-        loss.backward()
+        evaluation = self.evaluate(*batches.next())
+        evaluation.backward()
         gradients = [p.grad for group in self._groups() for p in group["params"] if p.grad is not None]
-        finite = bool(torch.isfinite(loss) and torch.isfinite(nn.utils.get_total_norm(gradients)))
-        value = objective.item()
+        finite = bool(torch.isfinite(evaluation.loss) and torch.isfinite(nn.utils.get_total_norm(gradients)))
+        value = evaluation.objective.item()
         self.objectives.append(value)
         if finite:
             for optimiser in self.optimisers:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from gpytorch.likelihoods import GaussianLikelihood
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from actgp.likelihoods import conditional_log_prob, expected_log_prob, log_marginal
 from actgp.models import DeepGP
@@ -23,10 +23,19 @@ SEED = 0
 
 
 class Evaluation(NamedTuple):
-    """A loss to descend, and the objective to report."""
+    """A loss to descend, and the objective to report; with the gradients of parameters, if these were found along."""
 
     loss: Float[Tensor, ""]
     objective: Float[Tensor, ""]
+    known: tuple[Sequence[nn.Parameter], Sequence[Tensor]] | None = None
+
+    def backward(self) -> None:
+        """Gives parameters the gradient of the loss, beside what they have of earlier ones."""
+        if self.known is None:
+            self.loss.backward()
+            return
+        for p, gradient in zip(*self.known, strict=True):
+            p.grad = gradient if p.grad is None else p.grad + gradient
 
 
 def network_objective(model: DeepGP, X: Tensor, y: Tensor) -> Evaluation:
@@ -83,8 +92,7 @@ def objective_along(
 @torch.no_grad()
 def network_score(model: DeepGP, X: Tensor, y: Tensor) -> float:
     """How well the network predicts rows that it is not trained on: the higher the better."""
-    loss, _ = network_objective(model, X, y)
-    return -loss.item()
+    return -network_objective(model, X, y).loss.item()
 
 
 @torch.no_grad()

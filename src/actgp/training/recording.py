@@ -11,7 +11,7 @@ at them: that happens every 100 steps, or when a loss is not finite.
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from math import isfinite
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from gpytorch.likelihoods import GaussianLikelihood
@@ -51,30 +51,31 @@ class RecordedObjective:
 
     def __init__(self, model: DeepGP, objective: Objective, make: Maker, after: int = 0) -> None:
         self.model, self.objective, self.make, self.after = model, objective, make, after
-        self.functions: dict[Hashable, tuple[Function, list[Tensor]]] = {}
+        self.functions: dict[Decisions, dict[Hashable, tuple[Function, list[nn.Parameter]]]] = {}
         self.seen: Counter[Hashable] = Counter()
         self.steps = 0
-        self.decisions, self.parameters = Decisions(exact=False), dict[str, nn.Parameter]()
 
     def __call__(self, *inputs: Tensor) -> Evaluation:
         if self.steps % LOOK_EVERY == 0:
             self.decisions, self.parameters = _decide(self.model), dict(self.model.named_parameters())
         self.steps += 1
+        functions = self.functions.setdefault(self.decisions, {})
         places = [p.data_ptr() if p.requires_grad else None for p in self.parameters.values()]
-        layouts = [(x.shape, x.stride(), x.storage_offset(), x.dtype) for x in inputs]
-        key = self.decisions, *places, *layouts
-        if key not in self.functions:
+        key = (*places, *((x.shape, x.stride(), x.storage_offset(), x.dtype) for x in inputs))
+        found = functions.get(key)
+        if found is None:
             self.seen[key] += 1
             if self.seen[key] <= self.after:
                 return self.objective(*inputs)
-            self.functions[key] = self._record(inputs)
-        function, learnt = self.functions[key]
+            found = functions[key] = self._record(inputs)
+        function, learnt = found
         loss, objective, *gradients = function(*inputs)
-        if not isfinite(loss.item()):  # a Cholesky decomposition that needs more jitter
+        # A Cholesky decomposition may need more jitter; hooks want to be called.
+        if not isfinite(loss.item()) or any(p._backward_hooks or p._post_accumulate_grad_hooks for p in learnt):
             return self.objective(*inputs)
-        return Evaluation(KnownGradient.apply(loss, gradients, *learnt), objective)
+        return Evaluation(loss, objective, (learnt, gradients))
 
-    def _record(self, inputs: tuple[Tensor, ...]) -> tuple[Function, list[Tensor]]:
+    def _record(self, inputs: tuple[Tensor, ...]) -> tuple[Function, list[nn.Parameter]]:
         """A function of the inputs, and the parameters whose gradients it finds."""
         learnt = {name: p for name, p in self.parameters.items() if p.requires_grad}
         self.objective(*inputs)  # what is prepared at the first use is not to be recorded
@@ -84,9 +85,11 @@ class RecordedObjective:
             leaves = [value.detach().requires_grad_() for value in tensors[:number]]
             swapped = {f"model.{name}": leaf for name, leaf in zip(learnt, leaves, strict=True)}
             with torch.enable_grad():
-                loss, objective = torch.func.functional_call(module, swapped, tensors[number:])
+                loss, objective, _ = torch.func.functional_call(module, swapped, tensors[number:])
                 gradients = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
-            return loss.detach(), objective.detach(), *gradients
+            # laid out as parameters are, as optimisers expect
+            laid_out = (_like(value, own) for value, own in zip(gradients, leaves, strict=True))
+            return loss.detach(), objective.detach(), *laid_out
 
         parameters = [p.detach() for p in learnt.values()]
         with traced(self.decisions), torch.no_grad():
@@ -128,21 +131,8 @@ class _AsModule(nn.Module):
         return self.function(*inputs)
 
 
-class KnownGradient(torch.autograd.Function):
-    """A number whose gradients have been computed along with it.
-
-    They are given away, so that parameters can keep them as they are: it goes backwards once.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, gradients: list[Tensor], *parameters: Tensor) -> Tensor:
-        ctx.gradients = gradients
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        gradients, ctx.gradients = ctx.gradients, None
-        return None, None, *(gradients if grad.item() == 1.0 else torch._foreach_mul(gradients, grad))
+def _like(gradient: Tensor, parameter: Tensor) -> Tensor:
+    return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
 
 
 @torch.no_grad()
