@@ -41,9 +41,11 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
     """All of them, the side-by-side comparisons first: with all threads, and those of one process with one."""
     step: dict[str, Callable[[Problem], Contestant]] = {
         "actgp": ours.step,
+        "actgp, not recorded": ours.plain_step,
         "actgp, compiled": ours.compiled_step,
         "actgp, with points": ours.step_with_points,
         "actgp, stage 1": ours.network_step,
+        "actgp, stage 1, not recorded": ours.plain_network_step,
         "actgp, stage 1, compiled": ours.compiled_network_step,
         "actgp, stage 1, with points": ours.network_step_with_points,
         "network": network.step,

@@ -37,7 +37,7 @@ def test_the_elbo_is_the_models_own_for_each_row(generator: torch.Generator) -> 
 def test_the_predictive_objective_is_the_score_of_predictions(generator: torch.Generator) -> None:
     deep, (X, y) = model(generator), data(generator)
     recipe = Recipe(objective="predictive", kl_weight=0.3, num_samples=5)
-    _, objective = posterior_objective(deep, X, y, 50, recipe, recipe.kl_weight, torch.Generator().manual_seed(1))
+    _, objective, _ = posterior_objective(deep, X, y, 50, recipe, recipe.kl_weight, torch.Generator().manual_seed(1))
     paths = deep.paths(X, 5, generator=torch.Generator().manual_seed(1))
     prediction = actgp.Prediction(paths.mean.detach(), paths.variance.detach(), deep.likelihood)
     torch.testing.assert_close(objective, prediction.log_prob(y).mean() - 0.3 / 50 * deep.kl().detach())
