@@ -56,7 +56,7 @@ def small_step(num_points: int, kernel: str) -> tuple[actgp.DeepGP, torch.Tensor
 
 
 @pytest.mark.parametrize("kernel", ["arccosine", "matched"])
-@pytest.mark.parametrize(("num_points", "most"), [(0, 485), (64, 735)])
+@pytest.mark.parametrize(("num_points", "most"), [(0, 495), (64, 745)])
 def test_a_step_takes_no_more_operations_than_it_did(kernel: str, num_points: int, most: int) -> None:
     model, X, y = small_step(num_points, kernel)
 
@@ -67,7 +67,7 @@ def test_a_step_takes_no_more_operations_than_it_did(kernel: str, num_points: in
         network_objective(model, X, y).loss.backward()
 
     assert operations(step) <= most
-    assert operations(network_step) <= 246
+    assert operations(network_step) <= 258
 
 
 @pytest.mark.parametrize(("num_points", "most"), [(0, 610), (64, 890)])

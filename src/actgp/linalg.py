@@ -112,19 +112,21 @@ class InverseCholesky(torch.autograd.Function):
         return -0.5 * inverse_cholesky_gradient(R, grad)
 
 
-def inverse_choleskys(K: Float64[Tensor, "L M M"]) -> Float64[Tensor, "L M M"]:
-    """R = L⁻¹ of each matrix of a stack; without gradients. The jitter is added to K in place."""
+def inverse_choleskys(
+    K: Float64[Tensor, "L M M"], factors: Float64[Tensor, " L"] | None = None
+) -> Float64[Tensor, "L M M"]:
+    """R = L⁻¹ of each matrix of a stack, times a factor for each; without gradients. Jitter is added to K in place."""
+    factors = K.new_ones(len(K)) if factors is None else factors
     diagonals = K.diagonal(dim1=-2, dim2=-1)
     before = diagonals.clone()
     diagonals.add_(before.mean(-1, keepdim=True), alpha=RELATIVE_JITTER)
     R, *infos = _inverse_factors(K)
     if tracing() is not None:
-        sound = sum(infos[1:], start=infos[0]) == 0
-        return torch.where(sound.view(-1, 1, 1), R, torch.nan)  # whoever traces looks whether all is finite
-    if any(any(info.tolist()) for info in infos):  # some need more
+        factors = torch.where(sum(infos[1:], start=infos[0]) == 0, factors, torch.nan)  # whoever traces looks for it
+    elif any(any(info.tolist()) for info in infos):  # some need more
         diagonals.copy_(before)
-        return torch.stack([invert(stable_cholesky(matrix).L) for matrix in K])
-    return R
+        R = torch.stack([invert(stable_cholesky(matrix).L) for matrix in K])
+    return R.mul_(factors.view(-1, 1, 1))
 
 
 def _inverse_factors(K: Float64[Tensor, "L M M"]) -> list[Tensor]:

@@ -114,9 +114,8 @@ class Weights(NamedTuple):
         lengths = torch.linalg.vector_norm(W, dim=-1, keepdim=True)
         directions = W / lengths
         T = torch.bmm(directions, directions.mT)
-        R = inverse_choleskys(match.kappa(T.dtype, T.device)(T))
+        R = inverse_choleskys(match.kappa(T.dtype, T.device)(T), torch.stack(tuple(variances)).to(T.dtype).sqrt_())
         own = torch.float64 if dtype == R.dtype or any_magnify(magnification(R)) else dtype
-        R.mul_(torch.stack(tuple(variances)).to(T.dtype).sqrt_().view(-1, 1, 1))
         slope = match.kappa_slope(own, T.device)(T.to(own))
         return cls(lengths.to(own), directions.to(own), slope, R.to(own)), R
 

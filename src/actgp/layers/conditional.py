@@ -90,7 +90,7 @@ def backward(
     """The gradients of A, k, m and panels of S, the inputs being A, m and these panels."""
     (A, mean, *scales), (explained, *products) = inputs, kept
     prior_grad = variance_grad.sum(-1).mul_(explained < 0)
-    A_grad, doubled, scales_grad = torch.mm(mean_grad, mean.T), (2 * variance_grad).unsqueeze(-1), []
+    A_grad, doubled, scales_grad = torch.mm(mean_grad, mean.T), (variance_grad + variance_grad).unsqueeze(-1), []
     panels = zip(_columns(A, scales), _columns(A_grad, scales), scales, products, strict=True)
     for columns, columns_grad, S, C in panels:
         C_grad = (C * doubled).view(len(A), -1)

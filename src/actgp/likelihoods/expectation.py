@@ -1,7 +1,5 @@
 """E_q(f)[log p(y | f)] for any gpytorch likelihood and Gaussian marginals q(f)."""
 
-from math import log, pi
-
 import torch
 from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikelihood
 from gpytorch.likelihoods.likelihood import _OneDimensionalLikelihood
@@ -10,6 +8,7 @@ from torch import Tensor
 from torch.distributions import Distribution, Normal
 
 from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood, contaminated_expectation
+from actgp.likelihoods.gaussian import gaussian_expectation
 
 NUM_SAMPLES = 32
 
@@ -40,9 +39,7 @@ def expected_log_prob(
     if isinstance(likelihood, ContaminatedGaussianLikelihood):
         return contaminated_expectation(likelihood, y, mean, variance, relative).sum(-1)
     if isinstance(likelihood, GaussianLikelihood):
-        noise = likelihood.noise
-        # E[−½ log 2πσ² − (y−f)²/2σ²] = −½ (log 2πσ² + ((y−μ)² + s²)/σ²)
-        return -0.5 * (log(2 * pi) + noise.log() + ((y - mean).square() + variance) / noise).sum(-1)
+        return gaussian_expectation(y, mean, variance, likelihood.noise)
     if isinstance(likelihood, _OneDimensionalLikelihood):
         log_probs: Tensor = likelihood.expected_log_prob(y, Normal(mean, variance.sqrt()))  # [*batch, N, P]
         return log_probs.sum(-1)
