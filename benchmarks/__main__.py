@@ -31,7 +31,7 @@ from benchmarks.report import write_report
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "results/performance.jsonl", ROOT / "docs/performance.md"
 MEMORY_ROWS = (10_000, 100_000)
-PAUSE = 0.02  # seconds, in which threads of whoever ran before stop spinning
+PAUSE = 0.02  # seconds, in which threads of another process stop spinning
 
 
 def measure(heat: Heat) -> list[dict[str, Any]]:
@@ -44,7 +44,8 @@ def measure(heat: Heat) -> list[dict[str, Any]]:
     for turn in range(-2, heat.rounds):
         shuffled.shuffle(order)  # nobody always comes after the same one
         for name, run in order:
-            time.sleep(PAUSE)
+            if heat.apart:
+                time.sleep(PAUSE)
             start = time.perf_counter()
             run()
             if turn >= 0:

@@ -35,6 +35,7 @@ class Heat(NamedTuple):
     contestants: dict[str, Callable[[Problem], Contestant]]
     rounds: int
     threads: int
+    apart: bool = False  # whether some run in processes of their own
 
 
 def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
@@ -96,7 +97,8 @@ def _beside_gpflux(
             f"GPflux, float{bits}": lambda p, w=what, b=bits: gpflux_dgp.command(p, w, python, b) for bits in (32, 64)
         }
         own = {name: make for name, make in all_of_them.items() if name in ("actgp", "actgp, compiled")}
-        found.append(Heat(f"{what} beside GPflux", None, BASE, own | theirs, turns, torch.get_num_threads()))
+        threads = torch.get_num_threads()
+        found.append(Heat(f"{what} beside GPflux", None, BASE, own | theirs, turns, threads, apart=True))
     return found
 
 

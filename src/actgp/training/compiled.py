@@ -18,6 +18,8 @@ from torch import Tensor, fx
 from actgp.models import DeepGP
 from actgp.training.recording import Function, has_fixed_spectra
 
+ON_CPU = {"cpp_wrapper": True, "cpp.min_chunk_size": 2**14}  # numbers that are worth another thread
+
 
 def check_compilable(model: DeepGP) -> None:
     """Refuses models whose steps draw random numbers, or look at values, on the way."""
@@ -44,7 +46,7 @@ def compiled(recorded: fx.GraphModule, parameters: Sequence[Tensor], inputs: Seq
     tensors: list[Any] = [*parameters, *inputs]
     for node in recorded.graph.nodes:
         node.meta.clear()  # shapes are those of the tensors; what was noted of each by itself does not fit
-    options: dict[str, Any] = {"cpp_wrapper": True} if inputs[0].device.type == "cpu" else {}
+    options: dict[str, Any] = ON_CPU if inputs[0].device.type == "cpu" else {}
     try:
         with _quietly(), torch.no_grad():
             function: Function = torch._inductor.compile(recorded, tensors, options)
