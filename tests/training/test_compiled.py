@@ -7,7 +7,7 @@ from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikeliho
 import actgp
 from actgp import Recipe
 from actgp.features import InducingFeatures
-from actgp.tracing import Decisions, traced, tracing
+from actgp.tracing import Decisions, exceeds, listening, traced, tracing
 from actgp.training.compiled import compiled
 from actgp.training.objectives import network_objective, objective_along
 from actgp.training.recording import RecordedObjective
@@ -56,7 +56,7 @@ def test_loss_objective_and_gradients_are_the_same(num_points: int) -> None:
             )
         for ours, theirs in zip(*found, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6 * max(1.0, theirs.abs().max().item()))
-    assert sum(map(len, objective.functions.values())) == 1
+    assert len(objective.functions) == 1
 
 
 @pytest.mark.usefixtures("only_recorded")
@@ -74,7 +74,7 @@ def test_what_is_freed_or_laid_out_otherwise_is_noticed_at_the_next_step() -> No
         found.append(weights.grad.clone())
     assert found[0].any()
     torch.testing.assert_close(*found)
-    assert sum(map(len, objective.functions.values())) == 3
+    assert len(objective.functions) == 3
 
 
 @pytest.mark.usefixtures("only_recorded")
@@ -120,7 +120,8 @@ def test_what_the_compiler_makes_of_it() -> None:
 def test_a_decomposition_that_fails_is_left_to_the_eager_step(monkeypatch: pytest.MonkeyPatch) -> None:
     model, (X, y) = model_of(0), rows(16)
     objective = RecordedObjective(model, lambda X, y: network_objective(model, X, y), compiled)
-    failing = (torch.tensor(torch.nan), torch.tensor(torch.nan), *(torch.zeros_like(p) for p in model.parameters()))
+    nothing = torch.tensor(torch.nan)
+    failing = nothing, nothing, torch.zeros(1), *(torch.zeros_like(p) for p in model.parameters())
     monkeypatch.setattr(objective, "make", lambda *_: lambda *_: failing)
     assert objective(X, y).loss.item() == network_objective(model, X, y).loss.item()
 
@@ -160,6 +161,14 @@ def test_what_is_learnt_along_is_refused(kernel: actgp.kernels.ZonalKernel, feat
 
 def test_tracing_ends_with_its_context() -> None:
     assert tracing() is None
-    with traced(Decisions(exact=True)):
-        assert tracing() == Decisions(exact=True)
+    with traced(Decisions((True,))) as trace:
+        assert tracing() is trace
+        assert exceeds(torch.tensor(1.0), 2.0)  # as it was answered before
+        assert trace.asked == [torch.tensor(0.5)]
     assert tracing() is None
+    with listening() as answers:
+        assert not exceeds(torch.tensor(1.0), 2.0)
+        assert exceeds(torch.tensor(torch.nan), 2.0)
+    assert answers == [False, True]
+    exceeds(torch.tensor(1.0), 2.0)
+    assert len(answers) == 2

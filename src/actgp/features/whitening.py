@@ -31,7 +31,7 @@ from torch import Tensor
 from actgp.features.match import SpectralMatch
 from actgp.linalg import differentiated, inverse_cholesky, inverse_choleskys, sandwich, times_few
 from actgp.sphere import evaluated
-from actgp.tracing import tracing
+from actgp.tracing import exceeds
 
 T = TypeVar("T")
 LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
@@ -49,9 +49,7 @@ def magnifies(R: Float64[Tensor, "M M"], sd: Float64[Tensor, ""] | None = None) 
 
 def any_magnify(magnifications: Float64[Tensor, "*batch"]) -> bool:
     """The same for layers of a stack."""
-    if (decided := tracing()) is not None:
-        return decided.exact
-    return not (magnifications.max().item() <= LARGEST_MAGNIFICATION)
+    return exceeds(magnifications.max(), LARGEST_MAGNIFICATION)
 
 
 def magnification(

@@ -117,8 +117,8 @@ def units_of(features: InducingFeatures, kernel: Kernel) -> nn.Module:
 
 def without_points(layer: GPLayer) -> bool:
     """Whether a layer's mean is that of its first block alone: points take part once they have means."""
-    decided = tracing()
-    return id(layer) in decided.without_points if decided else not layer.q.mean[layer.q.blocks[0] :].any()
+    trace = tracing()
+    return id(layer) in trace.decisions.without_points if trace else not layer.q.mean[layer.q.blocks[0] :].any()
 
 
 def layer_means(layers: Sequence[GPLayer]) -> list[Mean]:

@@ -5,7 +5,7 @@ its operations, those of the gradients included, are recorded once; from then on
 (`replay`), or what TorchInductor has made of them is called (`compiled`).
 
 Where values decide (the precision of Kuf, a Cholesky decomposition that wants more jitter), a recording does not look
-at them: that happens every 100 steps, or when a loss is not finite.
+at them. It gives them away with its results: where they would have decided otherwise, the eager step is taken instead.
 """
 
 from collections import Counter
@@ -23,10 +23,8 @@ from actgp.layers import GPLayer
 from actgp.layers.network import without_points
 from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.models import DeepGP
-from actgp.tracing import Decisions, traced
+from actgp.tracing import Decisions, listening, traced
 from actgp.training.objectives import Evaluation
-
-LOOK_EVERY = 100  # steps between looks at what values decide
 
 Objective = Callable[..., Evaluation]  # of X, y and noises
 Function = Callable[..., Sequence[Tensor]]  # of the same: loss, objective, gradients
@@ -51,48 +49,56 @@ class RecordedObjective:
 
     def __init__(self, model: DeepGP, objective: Objective, make: Maker, after: int = 0) -> None:
         self.model, self.objective, self.make, self.after = model, objective, make, after
-        self.functions: dict[Decisions, dict[Hashable, tuple[Function, list[nn.Parameter]]]] = {}
+        self.parameters = dict(model.named_parameters())
+        self.functions: dict[Hashable, tuple[Function, list[nn.Parameter]]] = {}
+        self.answers: dict[Hashable, tuple[bool, ...]] = {}
         self.seen: Counter[Hashable] = Counter()
-        self.steps = 0
 
     def __call__(self, *inputs: Tensor) -> Evaluation:
-        if self.steps % LOOK_EVERY == 0:
-            self.decisions, self.parameters = _decide(self.model), dict(self.model.named_parameters())
-        self.steps += 1
-        functions = self.functions.setdefault(self.decisions, {})
         places = [p.data_ptr() if p.requires_grad else None for p in self.parameters.values()]
         key = (*places, *((x.shape, x.stride(), x.storage_offset(), x.dtype) for x in inputs))
-        found = functions.get(key)
+        answers = self.answers.get(key)
+        found = self.functions.get((key, answers))
         if found is None:
             self.seen[key] += 1
             if self.seen[key] <= self.after:
                 return self.objective(*inputs)
-            found = functions[key] = self._record(inputs)
+            decisions = self._decide(inputs)
+            answers = self.answers[key] = decisions.answers
+            found = self.functions[key, answers] = self._record(inputs, decisions)
         function, learnt = found
-        loss, objective, *gradients = function(*inputs)
-        # A Cholesky decomposition may need more jitter; hooks want to be called.
-        if not isfinite(loss.item()) or any(p._backward_hooks or p._post_accumulate_grad_hooks for p in learnt):
+        loss, objective, asked, *gradients = function(*inputs)
+        self.answers[key] = tuple(not size <= 1.0 for size in asked.tolist())
+        # Decompositions may need more jitter, units another precision; hooks want to be called.
+        hooks = any(p._backward_hooks or p._post_accumulate_grad_hooks for p in learnt)
+        if hooks or self.answers[key] != answers or not isfinite(loss.item()):
             return self.objective(*inputs)
         return Evaluation(loss, objective, (learnt, gradients))
 
-    def _record(self, inputs: tuple[Tensor, ...]) -> tuple[Function, list[nn.Parameter]]:
+    def _decide(self, inputs: tuple[Tensor, ...]) -> Decisions:
+        """What values decide now; and what is prepared at the first use is not recorded afterwards."""
+        with listening() as answers:
+            self.objective(*inputs)
+        return Decisions(tuple(answers), frozenset(id(own) for own in self.model.gp_layers if without_points(own)))
+
+    def _record(self, inputs: tuple[Tensor, ...], decisions: Decisions) -> tuple[Function, list[nn.Parameter]]:
         """A function of the inputs, and the parameters whose gradients it finds."""
         learnt = {name: p for name, p in self.parameters.items() if p.requires_grad}
-        self.objective(*inputs)  # what is prepared at the first use is not to be recorded
         module, number = _AsModule(self.model, self.objective), len(learnt)
 
         def step(*tensors: Tensor) -> tuple[Tensor, ...]:
             leaves = [value.detach().requires_grad_() for value in tensors[:number]]
             swapped = {f"model.{name}": leaf for name, leaf in zip(learnt, leaves, strict=True)}
-            with torch.enable_grad():
+            with torch.enable_grad(), traced(decisions) as trace:
                 loss, objective, _ = torch.func.functional_call(module, swapped, tensors[number:])
                 gradients = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
             # laid out as parameters are, as optimisers expect
             laid_out = (_like(value, own) for value, own in zip(gradients, leaves, strict=True))
-            return loss.detach(), objective.detach(), *laid_out
+            asked = torch.stack(trace.asked) if trace.asked else loss.new_empty(0)
+            return loss.detach(), objective.detach(), asked, *laid_out
 
         parameters = [p.detach() for p in learnt.values()]
-        with traced(self.decisions), torch.no_grad():
+        with torch.no_grad():
             recorded = make_fx(step)(*parameters, *inputs)
         return self.make(recorded, parameters, inputs), list(learnt.values())
 
@@ -133,10 +139,3 @@ class _AsModule(nn.Module):
 
 def _like(gradient: Tensor, parameter: Tensor) -> Tensor:
     return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
-
-
-@torch.no_grad()
-def _decide(model: DeepGP) -> Decisions:
-    single = model.gp_layers[0].q.mean.dtype == torch.float32
-    exact = single and any(layer.constants().whitening.R.dtype == torch.float64 for layer in model.gp_layers)
-    return Decisions(exact, frozenset(id(layer) for layer in model.gp_layers if without_points(layer)))
