@@ -10,8 +10,10 @@ from gpytorch.likelihoods import (
     StudentTLikelihood,
 )
 from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
+from torch.autograd import gradcheck, gradgradcheck
 
 from actgp.likelihoods import conditional_log_prob, expected_log_prob, targets
+from actgp.likelihoods.gaussian import gaussian_expectation
 
 CASES = {
     "gaussian": (GaussianLikelihood(), [0.3, -1.0, 2.0]),
@@ -103,3 +105,17 @@ def test_targets_take_the_shape_and_dtype_of_the_model(dtype: torch.dtype) -> No
     assert y.dtype == dtype
     labels = targets(SOFTMAX, torch.tensor([[1.0], [2.0]]), 2, 3, dtype)
     assert labels.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("num_noises", [1, 2])
+def test_gradients_of_the_gaussian_expectation(num_noises: int, generator: torch.Generator) -> None:
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+    inputs = normal(4, 2), normal(3, 4, 2), normal(3, 4, 2).exp(), normal(num_noises).exp()
+    inputs = tuple(x.requires_grad_() for x in inputs)
+    y, mean, variance, noise = inputs
+    expected = -0.5 * (torch.log(2 * torch.pi * noise) + ((y - mean) ** 2 + variance) / noise).sum(-1)
+    torch.testing.assert_close(gaussian_expectation(*inputs), expected)
+    assert gradcheck(gaussian_expectation, inputs)
+    assert gradgradcheck(gaussian_expectation, inputs)

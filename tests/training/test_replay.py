@@ -94,7 +94,7 @@ def test_views_writes_and_lists_are_replayed() -> None:
         L, info = torch.linalg.cholesky_ex(a @ a.T + torch.eye(2))
         unused = p.exp()
         assert unused.shape == p.shape
-        return a, first + constant[1], L.mT, info, p[1:] * a.sum(), x.view(-1)[:2]
+        return a, a, first + constant[1], L.mT, info, p[1:] * a.sum(), p[:2], x.view(-1)[:2]
 
     p, x = torch.randn(3, generator=generator(0)), torch.randn(2, 3, generator=generator(1))
     recorded = make_fx(function)(p, x)
@@ -102,11 +102,12 @@ def test_views_writes_and_lists_are_replayed() -> None:
     for seed in range(2):
         p.copy_(torch.randn(3, generator=generator(seed)))  # in its place
         x = torch.randn(2, 3, generator=generator(2 + seed))
-        kept = x.clone()
-        for ours, theirs in zip(replay(x), function(p, x.clone()), strict=True):
+        found = replay(x)
+        for ours, theirs in zip(found, function(p, x.clone()), strict=True):
             assert torch.equal(ours, theirs)
             assert ours.stride() == theirs.stride()
-        assert torch.equal(x, kept)
+        memory = [values.untyped_storage().data_ptr() for values in (p, x, constant, *found)]
+        assert len(set(memory)) == len(memory)  # what is given away is nobody else's
 
 
 def test_results_are_not_overwritten_by_the_next_step_and_add_up() -> None:
@@ -148,6 +149,23 @@ def test_parameters_that_move_or_have_hooks_are_noticed() -> None:
     m.register_hook(seen.append)
     evaluated(model, recorded, X, y)
     assert len(seen) == 1
+
+
+def test_frozen_parameters_may_be_changed_and_unused_ones_have_no_gradient() -> None:
+    model, (X, y) = model_of(torch.float64), rows(16, torch.float64)
+    raw = model.gp_layers[0].kernel.raw_lengthscale.requires_grad_(False)
+    recorded = RecordedObjective(model, lambda X, y: network_objective(model, X, y), replayed)
+    losses = []
+    for _ in range(3):
+        both = [evaluated(model, each, X, y) for each in (recorded, recorded.objective)]
+        assert all(torch.equal(*pair) for pair in zip(*both, strict=True))
+        losses.append(both[0][0].item())
+        raw.add_(0.3)
+    assert len(set(losses)) == 3
+    model.zero_grad()
+    recorded(X, y).backward()
+    assert raw.grad is None
+    assert all(layer.q.raw_scale_tril.grad is None for layer in model.gp_layers)
 
 
 def test_a_loss_that_is_not_finite_is_left_to_the_eager_step() -> None:

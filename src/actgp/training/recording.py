@@ -55,7 +55,7 @@ class RecordedObjective:
         self.seen: Counter[Hashable] = Counter()
 
     def __call__(self, *inputs: Tensor) -> Evaluation:
-        places = [p.data_ptr() if p.requires_grad else None for p in self.parameters.values()]
+        places = ((p.data_ptr(), p.requires_grad) for p in self.parameters.values())
         key = (*places, *((x.shape, x.stride(), x.storage_offset(), x.dtype) for x in inputs))
         answers = self.answers.get(key)
         found = self.functions.get((key, answers))
@@ -82,25 +82,33 @@ class RecordedObjective:
         return Decisions(tuple(answers), frozenset(id(own) for own in self.model.gp_layers if without_points(own)))
 
     def _record(self, inputs: tuple[Tensor, ...], decisions: Decisions) -> tuple[Function, list[nn.Parameter]]:
-        """A function of the inputs, and the parameters whose gradients it finds."""
-        learnt = {name: p for name, p in self.parameters.items() if p.requires_grad}
-        module, number = _AsModule(self.model, self.objective), len(learnt)
+        """A function of the inputs, and the parameters whose gradients it finds.
+
+        Parameters that are frozen are read in each step, too: a callback may change them.
+        """
+        module, number = _AsModule(self.model, self.objective), len(self.parameters)
+        learnt: list[nn.Parameter] = []
 
         def step(*tensors: Tensor) -> tuple[Tensor, ...]:
-            leaves = [value.detach().requires_grad_() for value in tensors[:number]]
-            swapped = {f"model.{name}": leaf for name, leaf in zip(learnt, leaves, strict=True)}
+            own = list(zip(self.parameters, self.parameters.values(), tensors[:number], strict=True))
+            leaves = {name: value.detach().requires_grad_(p.requires_grad) for name, p, value in own}
             with torch.enable_grad(), traced(decisions) as trace:
+                swapped = {f"model.{name}": leaf for name, leaf in leaves.items()}
                 loss, objective, _ = torch.func.functional_call(module, swapped, tensors[number:])
-                gradients = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
-            # laid out as parameters are, as optimisers expect
-            laid_out = (_like(value, own) for value, own in zip(gradients, leaves, strict=True))
+                free = [(p, leaves[name]) for name, p, _ in own if p.requires_grad]
+                found = torch.autograd.grad(loss, [leaf for _, leaf in free], allow_unused=True)
+            gradients = []
+            for (p, leaf), gradient in zip(free, found, strict=True):
+                if gradient is not None:
+                    learnt.append(p)
+                    gradients.append(_laid_out_like(leaf, gradient))
             asked = torch.stack(trace.asked) if trace.asked else loss.new_empty(0)
-            return loss.detach(), objective.detach(), asked, *laid_out
+            return loss.detach(), objective.detach(), asked, *gradients
 
-        parameters = [p.detach() for p in learnt.values()]
+        parameters = [p.detach() for p in self.parameters.values()]
         with torch.no_grad():
             recorded = make_fx(step)(*parameters, *inputs)
-        return self.make(recorded, parameters, inputs), list(learnt.values())
+        return self.make(recorded, parameters, inputs), learnt
 
 
 def replayable(model: DeepGP) -> bool:
@@ -137,5 +145,6 @@ class _AsModule(nn.Module):
         return self.function(*inputs)
 
 
-def _like(gradient: Tensor, parameter: Tensor) -> Tensor:
+def _laid_out_like(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """As optimisers expect it."""
     return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)

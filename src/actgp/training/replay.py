@@ -63,10 +63,12 @@ class Lowering:
         self.owners: dict[int, fx.Node] = {}  # of memory
         self.tensors: dict[Hashable, fx.Node] = {}  # by memory and layout
         self.impure: set[fx.Node] = set()
+        self.given: set[Hashable] = set()  # results, by memory and layout
+        self.permanent = {_memory(value) for node, value in values.items() if node.op in ("placeholder", "get_attr")}
         for node in inputs:
             self._own(node, self.graph.placeholder(node.name))
         # What else is there from the beginning, parameters and constants, with all views of it.
-        fixed = {_memory(values[node]) for node in values if node.op in ("placeholder", "get_attr")} - set(self.owners)
+        fixed = self.permanent - set(self.owners)
         self.fixed: list[Tensor] = []
         for value in values.values():
             if isinstance(value, Tensor) and _memory(value) in fixed and (layout := _layout(value)) not in self.tensors:
@@ -76,7 +78,8 @@ class Lowering:
     def add(self, node: fx.Node) -> None:
         """Rewrites the next node."""
         if node.op == "output":
-            self.graph.output(fx.map_arg(node.args[0], self.new.__getitem__))
+            results: Any = node.args[0]
+            self.graph.output([self._result(result) for result in results])
         elif isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
             self.impure.add(self._called(node))
             if isinstance(value := self.values[node], Tensor):  # what it has changed
@@ -95,6 +98,14 @@ class Lowering:
             self.new[node] = self.tensors[layout] = self.graph.call_function(torch.as_strided, view)
         else:
             self._own(node, self._called(node))
+
+    def _result(self, node: fx.Node) -> fx.Node:
+        """What is given away: memory that nothing else reads."""
+        value, new = self.values[node], self.new[node]
+        if (layout := _layout(value)) in self.given or _memory(value) in self.permanent:
+            return self.graph.call_function(torch.clone, (new,))
+        self.given.add(layout)
+        return new
 
     def function(self) -> Callable[..., Sequence[Tensor]]:
         """Of the inputs."""
