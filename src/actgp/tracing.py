@@ -10,21 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from jaxtyping import Float
+from jaxtyping import Float, Num
 from torch import Tensor
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """What values decide.
-
-    Attributes:
-        answers: Of `exceeds`, in the order in which it is called.
-        without_points: Layers, by their id, whose inducing points have no means and take no part in the network.
-    """
-
-    answers: tuple[bool, ...] = ()
-    without_points: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -32,11 +19,11 @@ class Trace:
     """A step that is being recorded.
 
     Attributes:
-        decisions: What was decided before.
-        asked: What was asked for, each relative to its bound.
+        answers: What `exceeds` answers, in the order in which it is called.
+        asked: What it was called with, each relative to its bound.
     """
 
-    decisions: Decisions
+    answers: tuple[bool, ...]
     asked: list[Float[Tensor, ""]] = field(default_factory=list)
 
 
@@ -50,9 +37,9 @@ def tracing() -> Trace | None:
 
 
 @contextmanager
-def traced(decisions: Decisions) -> Iterator[Trace]:
+def traced(answers: tuple[bool, ...]) -> Iterator[Trace]:
     """What runs in this context can be recorded."""
-    token = _trace.set(trace := Trace(decisions))
+    token = _trace.set(trace := Trace(answers))
     try:
         yield trace
     finally:
@@ -70,12 +57,18 @@ def listening() -> Iterator[list[bool]]:
         _answers.reset(token)
 
 
-def exceeds(value: Float[Tensor, ""], bound: float) -> bool:
+def exceeds(value: Num[Tensor, ""], bound: float) -> bool:
     """Whether a value is above a bound, or not a number."""
+    relative = value / bound
     if (trace := _trace.get()) is not None:
-        trace.asked.append(value / bound)
-        return trace.decisions.answers[len(trace.asked) - 1]
-    answer = not value.item() <= bound
+        trace.asked.append(relative)
+        return trace.answers[len(trace.asked) - 1]
+    answer = is_above(relative.item())
     if (answers := _answers.get()) is not None:
         answers.append(answer)
     return answer
+
+
+def is_above(relative: float) -> bool:
+    """What `exceeds` answers to a value relative to its bound."""
+    return not relative <= 1.0

@@ -5,10 +5,15 @@ from itertools import accumulate
 
 import pytest
 import torch
+from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
+import actgp
+from actgp.features.units import UnitInputs
+from actgp.features.whitening import whitenings
 from actgp.layers import whitened
-from actgp.layers.conditional import conditional_marginals
+from actgp.layers.conditional import Marginals, conditional_marginals
+from actgp.layers.unit_marginals import unit_marginals
 from actgp.layers.whitened import Panel, ScalesAndKL, panels_of
 
 SHAPES = {  # rows and columns of panels
@@ -107,3 +112,34 @@ def test_panels_are_the_triangle_of_each_block() -> None:
         triangles = torch.block_diag(*(torch.ones(size, size).tril() for size in blocks))
         assert (covered[0] <= 1).all()
         assert (covered[0] >= triangles).all()
+
+
+@pytest.mark.parametrize("with_relative", [True, False])
+def test_layers_of_units_in_one_function_with_gradients_of_two_orders(with_relative: bool) -> None:
+    g = torch.Generator().manual_seed(0)
+    features = actgp.ActivatedFeatures(2, 3, "softplus", 8, generator=g)
+    match = features.match(actgp.ArcCosine(2))
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, dtype=torch.float64, generator=g)
+
+    def marginals(X: Tensor, lengthscale: Tensor, W: Tensor, v: Tensor, m: Tensor, S: Tensor) -> Marginals:
+        ((directions, R, relative),) = whitenings([W], [v], match, torch.float64)
+        inputs = UnitInputs(lengthscale, directions, v, R, match.sigma(torch.float64, X.device))
+        return unit_marginals(X, inputs, relative if with_relative else None, m, S)
+
+    inputs = normal(4, 2), normal(1, 2).exp(), features.weights.detach().double(), normal(()).exp(), normal(3, 2)
+    inputs = tuple(x.requires_grad_() for x in (*inputs, normal(3, 2, 3)))
+    X, lengthscale, W, v, m, S = inputs
+    kernel = actgp.ArcCosine(2).double()
+    kernel.lengthscale, kernel.variance = lengthscale.detach(), v.detach()
+    own = actgp.ActivatedFeatures(2, 3, "softplus", 8).double()
+    own.weights.data.copy_(W)
+    A = own.Kuf(kernel, X).T @ torch.linalg.inv(torch.linalg.cholesky(own.Kuu(kernel))).T
+    mean, variance = marginals(*inputs)
+    torch.testing.assert_close(mean, A @ m, rtol=1e-5, atol=1e-5)
+    left = kernel(X, diag=True) - A.square().sum(-1)
+    expected = left.clamp_min(0).unsqueeze(-1) + torch.einsum("nm,mpk->npk", A, S).square().sum(-1)
+    torch.testing.assert_close(variance, expected, rtol=1e-5, atol=1e-5)
+    assert gradcheck(marginals, inputs, atol=1e-4)
+    assert gradgradcheck(marginals, inputs, atol=1e-3)

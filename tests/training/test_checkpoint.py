@@ -85,6 +85,18 @@ def test_a_run_taken_up_again_ends_the_same(
     assert torch.equal(result.network.eval()(X), expected.network.eval()(X))
 
 
+def test_so_does_one_whose_steps_are_recorded(
+    dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    straight, resumed = model(dtype), model(dtype)
+    train(straight, None, None, False)
+    monkeypatch.setattr(sys.modules["actgp.training.stages"], "RECORD_AFTER", 1)
+    with pytest.raises(StoppedError):
+        train(model(dtype), tmp_path / "run", ("network", 7), False)
+    train(resumed, tmp_path / "run", None, False)
+    assert torch.equal(numbers(resumed), numbers(straight))
+
+
 @pytest.mark.parametrize("step", [1, 2])
 def test_what_held_out_rows_have_chosen_is_not_lost(step: int, tmp_path: Path) -> None:
     straight, resumed = model(), model()

@@ -7,7 +7,7 @@ from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikeliho
 import actgp
 from actgp import Recipe
 from actgp.features import InducingFeatures
-from actgp.tracing import Decisions, exceeds, listening, traced, tracing
+from actgp.tracing import exceeds, listening, traced, tracing
 from actgp.training.compiled import compiled
 from actgp.training.objectives import network_objective, objective_along
 from actgp.training.recording import RecordedObjective
@@ -161,7 +161,7 @@ def test_what_is_learnt_along_is_refused(kernel: actgp.kernels.ZonalKernel, feat
 
 def test_tracing_ends_with_its_context() -> None:
     assert tracing() is None
-    with traced(Decisions((True,))) as trace:
+    with traced((True,)) as trace:
         assert tracing() is trace
         assert exceeds(torch.tensor(1.0), 2.0)  # as it was answered before
         assert trace.asked == [torch.tensor(0.5)]

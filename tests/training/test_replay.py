@@ -10,6 +10,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import actgp
 from actgp import Recipe
+from actgp.layers import whitened
 from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.training import stages
 from actgp.training.objectives import Evaluation, network_objective, objective_along
@@ -45,7 +46,7 @@ def evaluated(model: actgp.DeepGP, objective: Callable[..., Evaluation], *inputs
     model.zero_grad()
     evaluation = objective(*inputs)
     evaluation.backward()
-    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+    gradients = [torch.empty(0) if p.grad is None else p.grad for p in model.parameters()]
     return [evaluation.loss.detach(), evaluation.objective.detach(), *gradients]
 
 
@@ -169,15 +170,15 @@ def test_frozen_parameters_may_be_changed_and_unused_ones_have_no_gradient() -> 
 
 
 def test_a_loss_that_is_not_finite_is_left_to_the_eager_step() -> None:
-    model, (X, y) = model_of(torch.float32), rows(16, torch.float32)
-    nothing = torch.tensor(torch.nan), torch.tensor(torch.nan), torch.zeros(1)
+    model, (X, y) = model_of(torch.float64, 0), rows(16, torch.float64)  # where nothing is asked
+    nothing = torch.tensor(torch.nan), torch.tensor(torch.nan), torch.zeros(0)
     recorded = RecordedObjective(model, lambda X, y: network_objective(model, X, y), lambda *_: lambda *_: nothing)
     assert recorded(X, y).loss.item() == network_objective(model, X, y).loss.item()
 
 
 def test_what_values_decide_is_noticed_at_once() -> None:
     model = actgp.deep_gp(8, 1, 2, 64, num_points=0, generator=generator(0))
-    X = torch.randn(16, 8, generator=generator(1))
+    X, y = torch.randn(16, 8, generator=generator(1)), torch.randn(16, 1, generator=generator(2))
     recorded = RecordedObjective(model, lambda X, y: network_objective(model, X, y), replayed)
     weights = model.gp_layers[0].features.weights
     near = torch.nn.functional.normalize(weights.detach()[:1], dim=1) + 0.003 * weights.detach()
@@ -185,8 +186,8 @@ def test_what_values_decide_is_noticed_at_once() -> None:
     for turn, values in enumerate((far, far, near, near, far)):  # units that are nearly equal need another precision
         with torch.no_grad():
             weights.copy_(values)
-        before.append(recorded(X, X[:, :1]).known is not None)
-        both = [evaluated(model, each, X, X[:, :1]) for each in (recorded, recorded.objective)]
+        before.append(recorded(X, y).known is not None)
+        both = [evaluated(model, each, X, y) for each in (recorded, recorded.objective)]
         assert all(torch.equal(*pair) for pair in zip(*both, strict=True)), turn
     assert before == [True, True, False, True, False]
     assert len(recorded.functions) == 2
@@ -194,6 +195,10 @@ def test_what_values_decide_is_noticed_at_once() -> None:
 
 class OwnFeatures(actgp.ActivatedFeatures):
     """May do anything."""
+
+
+class OwnKernel(actgp.ArcCosine):
+    """So may this."""
 
 
 def test_what_may_draw_or_is_learnt_is_not_replayed() -> None:
@@ -208,14 +213,73 @@ def test_what_may_draw_or_is_learnt_is_not_replayed() -> None:
     assert not replayable(single(OwnFeatures(3, 4), noise))
     assert not replayable(single(actgp.ActivatedFeatures(3, 4, actgp.Softplus(1.0, learnable=True)), noise))
     assert not replayable(actgp.DeepGP([actgp.GPLayer(actgp.ArcCosine(3), units)], noise, nn.Linear(3, 3)))
+    assert not replayable(actgp.DeepGP([actgp.GPLayer(OwnKernel(3), units)], noise))
+    frozen = actgp.Softplus(1.0, learnable=True).requires_grad_(False)
+    assert not replayable(single(actgp.ActivatedFeatures(3, 4, frozen), noise))
 
 
 def test_fit_records_long_stages_and_ends_where_it_would_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows(300, torch.float64)
-    recipe, results = Recipe(network_steps=12, num_steps=12, batch_size=32), []
-    for after in (3, 1_000):
+    recipe, results, made = Recipe(network_steps=12, num_steps=12, batch_size=32), [], []
+    monkeypatch.setattr(stages, "replayed", lambda *given: made.append(given) or replayed(*given))
+    for after in (1_000, 3):
+        assert not made
         monkeypatch.setattr(stages, "RECORD_AFTER", after)
         model = model_of(torch.float64)
         result = actgp.fit(model, X, y[:, 0], recipe, generator=generator(2), progress=False)
         results.append((*result.network_objectives, *result.objectives, *result.final_objectives))
     assert results[0] == results[1]
+    assert made
+
+
+def test_blocks_panels_several_outputs_and_a_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whitened, "WORTHWHILE", 0)
+    whitened.panels_of.cache_clear()
+    g = generator(0)
+    kernel = actgp.ArcCosine(2)  # of both layers
+    features = [actgp.ActivatedFeatures(2, 70, generator=g) for _ in range(2)]
+    layers = [actgp.GPLayer(kernel, own, 2, "identity", horizon=3.0) for own in features]
+    model, X = actgp.DeepGP(layers, GaussianLikelihood()), torch.randn(16, 2, generator=g)
+    with torch.no_grad():
+        for layer in layers:
+            layer.q.mean.normal_(generator=g)
+    assert len(layers[0].constants().scales) == 2
+    assert layers[0].constants().whitening.R.dtype == torch.float64  # in a model of float32
+    objective = along(model, "elbo")
+    recorded = RecordedObjective(model, objective, replayed)
+    for seed in range(2):
+        inputs = (X + seed, torch.sin(X), *model.noises(X, 2, generator=generator(seed)))
+        both = [evaluated(model, each, *inputs) for each in (recorded, objective)]
+        assert all(torch.equal(*pair) for pair in zip(*both, strict=True))
+    assert len(recorded.functions) == 1
+    whitened.panels_of.cache_clear()
+
+
+def test_inputs_that_share_memory_are_not_recorded() -> None:
+    model, X = model_of(torch.float64), torch.randn(16, 4, dtype=torch.float64, generator=generator(1))
+    recorded = RecordedObjective(model, lambda X, y: network_objective(model, X, y), replayed)
+    assert recorded(X[:, :3], X[:, 3:]).known is None
+    assert recorded(X[:, :3].clone(), X[:, 3:].clone()).known is not None
+
+
+def test_points_that_are_given_means_are_noticed() -> None:
+    model, (X, y) = model_of(torch.float64), rows(16, torch.float64)
+    means = model.gp_layers[0].q.mean
+    recorded = RecordedObjective(model, lambda X, y: network_objective(model, X, y), replayed)
+    for value in (0.0, 0.0, 0.5, 0.5):
+        with torch.no_grad():
+            means[4:] = value
+        both = [evaluated(model, each, X, y) for each in (recorded, recorded.objective)]
+        assert all(torch.equal(*pair) for pair in zip(*both, strict=True))
+    assert len(recorded.functions) == 2
+
+
+def test_what_cannot_be_recorded_says_so() -> None:
+    model, (X, y) = model_of(torch.float64), rows(16, torch.float64)
+
+    def branching(X: Tensor, y: Tensor) -> Evaluation:
+        evaluation = network_objective(model, X, y)
+        return evaluation if evaluation.loss.item() > 0 else Evaluation(-evaluation.loss, evaluation.objective)
+
+    with pytest.raises(RuntimeError, match="expected a model whose steps can be recorded, got .*leave compile out"):
+        RecordedObjective(model, branching, replayed)(X, y)

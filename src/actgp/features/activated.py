@@ -102,8 +102,8 @@ class ActivatedFeatures(InducingFeatures):
         if match is None:
             return super().whitening(kernel, dtype)
         variance = kernel.variance
-        ((directions, R, relative),) = whitenings((self.weights,), (variance,), match, dtype)
-        return Whitening(R, directions, match, variance, relative=relative)
+        ((directions, R, _),) = whitenings((self.weights,), (variance,), match, dtype)
+        return Whitening(R, directions, match, variance)
 
     def unit_inputs(self, kernel: Kernel, B: Float[Tensor, "K M"], whitening: Whitening) -> UnitInputs | None:
         _, directions, match, variance, *_ = whitening

@@ -99,8 +99,8 @@ class DecoupledWhitening(torch.autograd.Function):
         R[:, :M, :M], R[:, M:, M:] = R_u, R_s
         R[:, M:, :M] = torch.bmm(R_s, Q).neg_()
         sd = (amplitudes.square().mean(-1) / v).sqrt_()  # √k(z, z) = √v r
-        exact = any_magnify(torch.maximum(magnification(R_u), magnification(R_s, sd)))
-        own = torch.float64 if dtype == R.dtype or exact else dtype
+        largest = torch.maximum(magnification(R_u), magnification(R_s, sd))
+        own = torch.float64 if dtype == R.dtype or any_magnify(largest) else dtype
         ctx.kernel, ctx.match = kernel, match
         saved = (Z, lengthscale, v, *weights, r, z, Kvu, t_slope, A, Kvv, T_slope.mul_(radii), R_s, Q)
         ctx.save_for_backward(*inputs, *(tensor.to(own) for tensor in saved))

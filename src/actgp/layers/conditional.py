@@ -75,21 +75,21 @@ def forward(
     A: Float[Tensor, "N M"], prior: Float[Tensor, " N"], mean: Float[Tensor, "M P"], *scales: Float[Tensor, "R P w"]
 ) -> tuple[Marginals, list[Tensor]]:
     """The marginals, and what the way back needs: Σ A² − k, not above zero, and C in panels. Without gradients."""
-    explained = vecdot(A, A).sub_(prior).clamp_max_(0.0)
+    excess = vecdot(A, A).sub_(prior).clamp_max_(0.0)
     products = [_product(columns, S) for columns, S in zip(_columns(A, scales), scales, strict=True)]
     first, *others = (torch.linalg.vector_norm(C, dim=-1).square_() for C in products)
-    variance = first.sub_(explained.unsqueeze(-1))
+    variance = first.sub_(excess.unsqueeze(-1))
     for squares in others:
         variance.add_(squares)
-    return Marginals(times_few(A, mean).contiguous(), variance), [explained, *products]
+    return Marginals(times_few(A, mean).contiguous(), variance), [excess, *products]
 
 
 def backward(
     inputs: Sequence[Tensor], kept: Sequence[Tensor], mean_grad: Float[Tensor, "N P"], variance_grad: Tensor
 ) -> tuple[Tensor, ...]:
     """The gradients of A, k, m and panels of S, the inputs being A, m and these panels."""
-    (A, mean, *scales), (explained, *products) = inputs, kept
-    prior_grad = variance_grad.sum(-1).mul_(explained < 0)
+    (A, mean, *scales), (excess, *products) = inputs, kept
+    prior_grad = variance_grad.sum(-1).mul_(excess < 0)
     A_grad, doubled, scales_grad = torch.mm(mean_grad, mean.T), (variance_grad + variance_grad).unsqueeze(-1), []
     panels = zip(_columns(A, scales), _columns(A_grad, scales), scales, products, strict=True)
     for columns, columns_grad, S, C in panels:

@@ -17,7 +17,14 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.features import InducingFeatures, Whitening, whitenings_of
+from actgp.features import (
+    ActivatedFeatures,
+    DecoupledFeatures,
+    InducingFeatures,
+    InducingPoints,
+    Whitening,
+    whitenings_of,
+)
 from actgp.layers.conditional import Marginals, conditional_marginals, unexplained
 from actgp.layers.horizon import Horizon, check_horizon
 from actgp.layers.pairing import check_pair
@@ -25,6 +32,7 @@ from actgp.layers.unit_marginals import unit_marginals
 from actgp.layers.whitened import Scales, WhitenedGaussian, scales_and_kl
 from actgp.linalg import Cholesky, stable_cholesky
 
+UNITS = (ActivatedFeatures, DecoupledFeatures, InducingPoints)
 PriorMean = Literal["zero", "identity"]
 
 
@@ -98,7 +106,9 @@ class GPLayer(nn.Module):
     def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
         """As `forward`, with what does not depend on X already computed."""
         whitening, m, scales = constants
-        inputs = self.features.unit_inputs(self.kernel, whitening.R, whitening) if torch.is_grad_enabled() else None
+        inputs = None
+        if torch.is_grad_enabled() and type(self.features) in UNITS:  # others may go through units as they like
+            inputs = self.features.unit_inputs(self.kernel, whitening.R, whitening)
         if inputs is not None:
             mean, variance = unit_marginals(X, inputs, whitening.relative, m, *scales)
         else:

@@ -17,7 +17,7 @@ from actgp.features.points import is_zonal
 from actgp.kernels import ZonalKernel
 from actgp.layers.gp_layer import GPLayer
 from actgp.sphere import lift, polynomial, project
-from actgp.tracing import tracing
+from actgp.tracing import exceeds
 
 
 class ActivatedUnits(nn.Module):
@@ -117,8 +117,7 @@ def units_of(features: InducingFeatures, kernel: Kernel) -> nn.Module:
 
 def without_points(layer: GPLayer) -> bool:
     """Whether a layer's mean is that of its first block alone: points take part once they have means."""
-    trace = tracing()
-    return id(layer) in trace.decisions.without_points if trace else not layer.q.mean[layer.q.blocks[0] :].any()
+    return not exceeds(layer.q.mean[layer.q.blocks[0] :].count_nonzero(), 0.5)
 
 
 def layer_means(layers: Sequence[GPLayer]) -> list[Mean]:

@@ -56,7 +56,8 @@ class Sampled(torch.autograd.Function):
         if torch.is_grad_enabled():
             return differentiated(lambda *given: (_plainly(*given),), (mean, variance, noise), (grad,))
         slopes = (variance >= _smallest(variance)) / (sd + sd)
-        return grad.sum_to_size(mean.shape), (grad * noise).sum_to_size(sd.shape).mul_(slopes), None
+        noise_grad = (grad * sd).sum_to_size(noise.shape) if ctx.needs_input_grad[2] else None
+        return grad.sum_to_size(mean.shape), (grad * noise).sum_to_size(sd.shape).mul_(slopes), noise_grad
 
 
 def _smallest(variance: Tensor) -> float:

@@ -16,7 +16,7 @@ from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, fx
 
 from actgp.models import DeepGP
-from actgp.training.recording import Function, has_fixed_spectra
+from actgp.training.recording import Function, first_line, has_fixed_spectra
 
 ON_CPU = {"cpp_wrapper": True, "cpp.min_chunk_size": 2**14}  # numbers that are worth another thread
 
@@ -54,7 +54,7 @@ def compiled(recorded: fx.GraphModule, parameters: Sequence[Tensor], inputs: Seq
     except Exception as error:
         raise RuntimeError(
             f"expected a model whose steps can be compiled, and a C++ compiler, got {type(error).__name__}: "
-            f"{str(error).splitlines()[0] if str(error) else ''}; leave compile out"
+            f"{first_line(error)}; leave compile out"
         ) from error
     return partial(function, *parameters)
 

@@ -37,8 +37,8 @@ class Recipe:
         batch_size: Rows in a minibatch, where data are given as tensors.
         patience: Steps without progress after which all rates are cut, up to three times; then the stage ends.
         compile: Whether the steps are compiled first, by TorchInductor, which needs a C++ compiler. That takes the
-            better part of a minute, and halves the time of long runs on small minibatches. For Gaussian noise, and
-            activations and kernels that are not learnt.
+            better part of a minute, and takes a sixth to a quarter off the time of steps on small minibatches. For
+            Gaussian noise, and activations and kernels that are not learnt.
     """
 
     network_steps: int = 5_000

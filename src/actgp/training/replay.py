@@ -60,15 +60,15 @@ class Lowering:
         self.values = values
         self.graph = fx.Graph()
         self.new: dict[fx.Node, fx.Node] = {}  # for old
-        self.owners: dict[int, fx.Node] = {}  # of memory
+        self.owners: dict[tuple[int, torch.dtype], fx.Node] = {}  # of memory, by what it holds
         self.tensors: dict[Hashable, fx.Node] = {}  # by memory and layout
         self.impure: set[fx.Node] = set()
-        self.given: set[Hashable] = set()  # results, by memory and layout
+        self.given: list[tuple[int, int, int]] = []  # memory of results, from where to where
         self.permanent = {_memory(value) for node, value in values.items() if node.op in ("placeholder", "get_attr")}
         for node in inputs:
             self._own(node, self.graph.placeholder(node.name))
         # What else is there from the beginning, parameters and constants, with all views of it.
-        fixed = self.permanent - set(self.owners)
+        fixed = self.permanent - {memory for memory, _ in self.owners}
         self.fixed: list[Tensor] = []
         for value in values.values():
             if isinstance(value, Tensor) and _memory(value) in fixed and (layout := _layout(value)) not in self.tensors:
@@ -93,7 +93,7 @@ class Lowering:
             self._called(node)
         elif (layout := _layout(value)) in self.tensors:
             self.new[node] = self.tensors[layout]
-        elif (owner := self.owners.get(_memory(value))) is not None:
+        elif (owner := self.owners.get((_memory(value), value.dtype))) is not None:
             view = (owner, tuple(value.shape), value.stride(), value.storage_offset())
             self.new[node] = self.tensors[layout] = self.graph.call_function(torch.as_strided, view)
         else:
@@ -102,9 +102,12 @@ class Lowering:
     def _result(self, node: fx.Node) -> fx.Node:
         """What is given away: memory that nothing else reads."""
         value, new = self.values[node], self.new[node]
-        if (layout := _layout(value)) in self.given or _memory(value) in self.permanent:
+        memory, start = _memory(value), value.storage_offset()
+        end = start + 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
+        taken = any(memory == other and start < last and first < end for other, first, last in self.given)
+        if taken or memory in self.permanent:
             return self.graph.call_function(torch.clone, (new,))
-        self.given.add(layout)
+        self.given.append((memory, start, end))
         return new
 
     def function(self) -> Callable[..., Sequence[Tensor]]:
@@ -116,12 +119,12 @@ class Lowering:
 
     def _own(self, node: fx.Node, new: fx.Node) -> None:
         value = self.values[node]
-        self.new[node] = self.owners[_memory(value)] = self.tensors[_layout(value)] = new
+        self.new[node] = self.owners[_memory(value), value.dtype] = self.tensors[_layout(value)] = new
 
     def _called(self, node: fx.Node) -> fx.Node:
         new = self.new[node] = self.graph.node_copy(node, self.new.__getitem__)
         if isinstance(node.target, OpOverload):
-            new.target = _c_function(node.target, new.kwargs)
+            new.target = _c_function(node.target)
         return new
 
 
@@ -133,13 +136,20 @@ def _layout(tensor: Tensor) -> Hashable:
     return _memory(tensor), tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
 
 
-def _c_function(operator: OpOverload, kwargs: dict[str, Any]) -> Callable[..., Any]:
+def _c_function(operator: OpOverload) -> Callable[..., Any]:
     """The C function of an operator's name, which is faster to call; the operator itself if there is none."""
     name = operator.overloadpacket.__name__
-    if name == "_to_copy" and kwargs.keys() <= {"dtype", "device"}:
-        return torch.Tensor.to
+    if name == "_to_copy":
+        return _copied
     in_place = name.endswith("_") and not name.startswith("_")  # some of torch's own return nothing
     for place in (torch.Tensor,) if in_place else NAMESPACES:
         if isinstance(found := getattr(place, name, None), BuiltinFunctionType | MethodDescriptorType):
             return found
     return operator
+
+
+def _copied(tensor: Tensor, *, dtype: torch.dtype, **others: Any) -> Tensor:
+    """Another dtype, mostly; what else may be asked for goes through the operator."""
+    if others or dtype == tensor.dtype:
+        return torch.ops.aten._to_copy(tensor, dtype=dtype, **others)
+    return tensor.to(dtype)
