@@ -10,7 +10,7 @@ Whoever has A = Kfu Rᵀ knows B without R̄: a relative change E of R, to (I + 
 
     Ē = R̄ Rᵀ = B = Āᵀ A
 
-Each layer is therefore given E, which is zero, beside R, and may return the gradient of the one or of the other.
+Each layer is therefore given E, which is zero, beside R, and takes either R as what depends on W, or E and R as fixed.
 
 The diagonal of κ(T), and with it the jitter, does not depend on the weights. R is always found in float64. R̄ comes in
 the precision that the layer is computed in, with an error that is magnified on the way to W̄: hardly a digit is gained
@@ -150,8 +150,8 @@ class ActivatedWhitening(torch.autograd.Function):
         *inputs, lengths, directions, slope, R = ctx.saved_tensors
         if torch.is_grad_enabled():
             kinds = zip(by_kind(grads, 3), (directions, R, R), strict=True)
-            given = [_zeros_for_none(part, like) for part, like in kinds]
-            return None, None, *_differentiated_again(ctx.match, tuple(inputs), *given)
+            given = tuple(grad for part, like in kinds for grad in _zeros_for_none(part, like))
+            return None, None, *differentiated(partial(_all_plainly, match=ctx.match), tuple(inputs), given)
         directions_grads, R_grads, relative_grads = by_kind(grads, 3)
         directions_grad = torch.stack(_zeros_for_none(directions_grads, directions))
         B = torch.stack(_zeros_for_none(relative_grads, R))
@@ -182,20 +182,9 @@ def plainly(W: Tensor, variance: Tensor, match: SpectralMatch) -> tuple[Tensor, 
 
 def _all_plainly(*inputs: Tensor, match: SpectralMatch) -> tuple[Tensor, ...]:
     pairs = [plainly(W, variance, match) for W, variance in zip(*by_kind(inputs, 2), strict=True)]
-    return *(directions for directions, _ in pairs), *(R for _, R in pairs)
-
-
-def _differentiated_again(
-    match: SpectralMatch,
-    inputs: tuple[Tensor, ...],
-    directions_grads: list[Tensor],
-    R_grads: list[Tensor],
-    relative_grads: list[Tensor],
-) -> tuple[Tensor | None, ...]:
-    """The gradient of W and v in operations that can be differentiated: R̄ + Ē R⁻ᵀ is that of R."""
-    _, Rs = by_kind(_all_plainly(*inputs, match=match), 2)
-    totals = [
-        R_grad + torch.linalg.solve_triangular(R.mT, relative_grad.to(R), upper=True, left=False)
-        for R, R_grad, relative_grad in zip(Rs, R_grads, relative_grads, strict=True)
+    # E = R R₀⁻¹ − I, where R₀ is what R is now, and stays when W changes
+    relative = [
+        torch.linalg.solve_triangular(R.detach(), R, upper=False, left=False) - torch.eye(len(R)).to(R)
+        for _, R in pairs
     ]
-    return differentiated(partial(_all_plainly, match=match), inputs, (*directions_grads, *totals))
+    return *(directions for directions, _ in pairs), *(R for _, R in pairs), *relative

@@ -59,9 +59,7 @@ class UnitMarginals(torch.autograd.Function):
         saved = ctx.saved_tensors
         inputs, unit_kept, (A, *kept) = saved[:given], saved[given : given + of_units], saved[given + of_units :]
         if torch.is_grad_enabled():
-            found = list(differentiated(partial(_plainly, ctx.sigma), inputs, grads))
-            found[4] = None if inputs[5] is not None else found[4]  # that of E stands for that of L⁻¹
-            return None, *found
+            return None, *differentiated(partial(_plainly, ctx.sigma), inputs, grads)
         (X, *others), relative, of_q = inputs[:5], inputs[5], inputs[6:]
         own = others[0].dtype
         A_grad, prior_grad, *q_grads = conditional.backward((A, *of_q), kept, *grads)
@@ -75,6 +73,6 @@ class UnitMarginals(torch.autograd.Function):
 def _plainly(sigma: Polynomial | Shapes, X: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
     """The same in operations that can be differentiated any number of times."""
     lengthscale, directions, variance, B, relative = others[:5]
-    B = B if relative is None else B + relative @ B
+    B = B if relative is None else B.detach() + relative @ B.detach()
     A, prior = units.plainly(sigma, X.to(B.dtype), lengthscale, directions, variance, B)
     return conditional.plainly(A.to(X.dtype), prior.to(X.dtype), *others[5:])
