@@ -31,7 +31,7 @@ from benchmarks.report import write_report
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "results/performance.jsonl", ROOT / "docs/performance.md"
 MEMORY_ROWS = (10_000, 100_000)
-PAUSE = 0.02  # seconds, in which threads of another process stop spinning
+PAUSE = 0.1  # seconds, in which threads of another process stop spinning
 
 
 def measure(heat: Heat) -> list[dict[str, Any]]:
