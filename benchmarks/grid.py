@@ -36,6 +36,7 @@ class Heat(NamedTuple):
     rounds: int
     threads: int
     apart: bool = False  # whether some run in processes of their own
+    in_a_row: int = 1  # runs of each in a turn
 
 
 def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
@@ -97,8 +98,8 @@ def _beside_gpflux(
             f"GPflux, float{bits}": lambda p, w=what, b=bits: gpflux_dgp.command(p, w, python, b) for bits in (32, 64)
         }
         own = {name: make for name, make in all_of_them.items() if name in ("actgp", "actgp, compiled")}
-        threads = torch.get_num_threads()
-        found.append(Heat(f"{what} beside GPflux", None, BASE, own | theirs, turns, threads, apart=True))
+        threads, in_a_row = torch.get_num_threads(), 5 if what == "step" else 1
+        found.append(Heat(f"{what} beside GPflux", None, BASE, own | theirs, turns, threads, True, in_a_row))
     return found
 
 
