@@ -95,7 +95,9 @@ def test_views_writes_and_lists_are_replayed() -> None:
         L, info = torch.linalg.cholesky_ex(a @ a.T + torch.eye(2))
         unused = p.exp()
         assert unused.shape == p.shape
-        return a, a, first + constant[1], L.mT, info, p[1:] * a.sum(), p[:2], x.view(-1)[:2]
+        b = torch.ops.aten._to_copy(a)  # of the same precision, yet memory of its own
+        b.add_(torch.ops.aten._to_copy(x, dtype=x.dtype)).add_(x.double().float())
+        return a, a, b, first + constant[1], L.mT, info, p[1:] * a.sum(), p[:2], x.view(-1)[:2]
 
     p, x = torch.randn(3, generator=generator(0)), torch.randn(2, 3, generator=generator(1))
     recorded = make_fx(function)(p, x)

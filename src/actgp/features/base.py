@@ -26,9 +26,7 @@ class Whitening(NamedTuple):
     match: SpectralMatch | None = None
     variance: Float[Tensor, ""] | None = None  # v of a zonal kernel
     amplitudes: Float[Tensor, " K"] | None = None  # v r_z of inducing points
-    relative: Float[Tensor, "M M"] | None = (
-        None  # E of `whitening`, where a layer may return its gradient for that of R
-    )
+    relative: Float[Tensor, "M M"] | None = None  # E, whose gradient stands for that of R (`features.whitening`)
 
 
 class InducingFeatures(nn.Module, ABC):

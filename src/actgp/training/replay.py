@@ -148,8 +148,8 @@ def _c_function(operator: OpOverload) -> Callable[..., Any]:
     return operator
 
 
-def _copied(tensor: Tensor, *, dtype: torch.dtype, **others: Any) -> Tensor:
-    """Another dtype, mostly; what else may be asked for goes through the operator."""
-    if others or dtype == tensor.dtype:
+def _copied(tensor: Tensor, *, dtype: torch.dtype | None = None, **others: Any) -> Tensor:
+    """In another precision, mostly; what else may be asked for goes through the operator."""
+    if others or dtype in (None, tensor.dtype):
         return torch.ops.aten._to_copy(tensor, dtype=dtype, **others)
     return tensor.to(dtype)
