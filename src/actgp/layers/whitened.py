@@ -38,13 +38,6 @@ class Panel(NamedTuple):
         """A view of it, rows first."""
         return matrices[:, self.start : self.end, self.start : self.start + self.width].transpose(0, 1)
 
-    def clear_beside(self, matrices: Float[Tensor, "P M M"]) -> None:
-        """Makes what its columns have above and below it zero."""
-        columns = matrices[:, :, self.start : self.start + self.width]
-        for rows in (slice(None, self.start), slice(self.end, None)):
-            if (beside := columns[:, rows]).numel():
-                beside.zero_()
-
 
 @lru_cache(maxsize=64)
 def panels_of(blocks: tuple[int, ...], num_outputs: int) -> tuple[Panel, ...]:
@@ -137,10 +130,7 @@ class ScalesAndKL(torch.autograd.Function):
         means, raws = inputs[: len(panels)], inputs[len(panels) :]
         scales = []
         for part in _parts(raws, panels):
-            top, rest = _at_diagonal(S := part.new_empty(part.shape))
-            own_top, own_rest = _at_diagonal(part)
-            torch.mul(own_top, _triangle(own_top), out=top)
-            rest.copy_(own_rest)
+            S = part.clone(memory_format=torch.contiguous_format).mul_(_triangle(part))
             S.diagonal(dim1=0, dim2=2).exp_()
             scales.append(S)
         squares = [torch.dot(values, values) for values in (each.reshape(-1) for each in (*scales, *means))]
@@ -158,16 +148,11 @@ class ScalesAndKL(torch.autograd.Function):
         if torch.is_grad_enabled():
             return None, *differentiated(partial(_plainly, ctx.panels), inputs, grads)
         *S_grads, kl_grad = grads
-        raw_grads = [torch.empty_like(raw) for raw in inputs[number:]]
+        raw_grads = [torch.zeros_like(raw) for raw in inputs[number:]]
         for part, S, S_grad in zip(_parts(raw_grads, ctx.panels), scales, S_grads, strict=True):
-            (top, rest), (S_top, S_rest), (top_grad, rest_grad) = map(_at_diagonal, (part, S, S_grad))
-            torch.addcmul(rest_grad, S_rest, kl_grad, out=rest)  # ∂ ½‖S‖² = S
-            grad = torch.addcmul(top_grad, S_top, kl_grad)
+            grad = torch.addcmul(S_grad, S, kl_grad)  # ∂ ½‖S‖² = S
             grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2)).sub_(kl_grad)
-            torch.mul(grad, _triangle(grad), out=top)
-        for grad, own in zip(raw_grads, ctx.panels, strict=True):
-            for panel in own:
-                panel.clear_beside(grad)
+            torch.mul(grad, _triangle(grad), out=part)  # at one go: compilers make one loop of it
         return None, *(kl_grad * m for m in inputs[:number]), *raw_grads
 
 
@@ -175,14 +160,10 @@ def _parts(matrices: Sequence[Tensor], panels: Sequence[Sequence[Panel]]) -> lis
     return [panel.of(raw) for raw, own in zip(matrices, panels, strict=True) for panel in own]
 
 
-def _at_diagonal(panel: Float[Tensor, "R P w"]) -> tuple[Tensor, Tensor]:
-    """Its first w rows, through which the diagonal goes, and those below."""
-    width = panel.shape[2]
-    return panel[:width], panel[width:]
-
-
-def _triangle(panel: Float[Tensor, "w P w"]) -> Float[Tensor, "w 1 w"]:
-    return lower_triangle(len(panel), panel.dtype, panel.device).unsqueeze(1)
+def _triangle(panel: Float[Tensor, "R P w"]) -> Float[Tensor, "R 1 w"]:
+    """Ones where a panel of S is not zero."""
+    height, _, width = panel.shape
+    return lower_triangle(height, panel.dtype, panel.device)[:, None, :width]
 
 
 def diagonal_blocks(matrices: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -> list[Float[Tensor, "P B B"]]:
