@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vecdot
 
-from actgp.linalg import differentiated, rows_in_cache, times_few
+from actgp.linalg import differentiated, rows_in_cache, times_few, times_wide
 
 
 class Marginals(NamedTuple):
@@ -63,7 +63,7 @@ def _columns(A: Float[Tensor, "N M"], scales: Sequence[Tensor]) -> Sequence[Floa
 
 def _product(A: Float[Tensor, "N R"], S: Float[Tensor, "R P w"]) -> Float[Tensor, "N P w"]:
     R, P, width = S.shape
-    return torch.mm(A, S.view(R, P * width)).view(-1, P, width)
+    return times_wide(A, S.view(R, P * width)).view(-1, P, width)
 
 
 def unexplained(A: Float[Tensor, "N M"], prior: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
@@ -95,7 +95,7 @@ def backward(
     for columns, columns_grad, S, C in panels:
         C_grad = (C * doubled).view(len(A), -1)
         columns_grad.addmm_(C_grad, S.view(len(S), -1).T)
-        scales_grad.append(torch.mm(columns.T, C_grad).view(S.shape))
+        scales_grad.append(times_wide(columns.T, C_grad).view(S.shape))
     A_grad.addcmul_(A, prior_grad.unsqueeze(-1), value=-2.0)
     return A_grad, prior_grad, times_few(A.T, mean_grad).contiguous(), *scales_grad
 
