@@ -62,7 +62,7 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
         "GPyTorch": gpytorch_dgp.predict,
         "laplace-torch": laplace_net.predict,
     }
-    threads, rounds, few = torch.get_num_threads(), 5 if quick else 50, 2 if quick else 5
+    threads, rounds, few = torch.get_num_threads(), 5 if quick else 150, 2 if quick else 5
     pass_over_data = {"actgp, warm start": ours.warm_start, "laplace-torch, fit": laplace_net.fit}
     found = [
         Heat("step", None, BASE, step, rounds, threads),
@@ -76,7 +76,7 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
     light = {name: step[name] for name in ("actgp", "actgp, stage 1", "network", "floor")}
     for axis, values in AXES.items():
         with_peer = light | {"GPyTorch": step["GPyTorch"]} if axis in ("input_dim", "num_inducing") else light
-        found += _along("step", axis, values[:2] if quick else values, with_peer, max(3, rounds // 3))
+        found += _along("step", axis, values[:2] if quick else values, with_peer, max(3, rounds // 9))
     own = {name: predict[name] for name in ("actgp", "floor")}
     for axis, values in PREDICTION_AXES.items():
         found += _along("predict", axis, values[:2] if quick else values, own, few)

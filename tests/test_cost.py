@@ -56,7 +56,7 @@ def small_step(num_points: int, kernel: str) -> tuple[actgp.DeepGP, torch.Tensor
 
 
 @pytest.mark.parametrize("kernel", ["arccosine", "matched"])
-@pytest.mark.parametrize(("num_points", "most"), [(0, 485), (64, 731)])
+@pytest.mark.parametrize(("num_points", "most"), [(0, 490), (64, 741)])
 def test_a_step_takes_no_more_operations_than_it_did(kernel: str, num_points: int, most: int) -> None:
     model, X, y = small_step(num_points, kernel)
 
@@ -67,10 +67,10 @@ def test_a_step_takes_no_more_operations_than_it_did(kernel: str, num_points: in
         network_objective(model, X, y).loss.backward()
 
     assert operations(step) <= most
-    assert operations(network_step) <= 260
+    assert operations(network_step) <= 261
 
 
-@pytest.mark.parametrize(("num_points", "most"), [(0, 595), (64, 866)])
+@pytest.mark.parametrize(("num_points", "most"), [(0, 578), (64, 847)])
 def test_neither_does_a_recorded_one_views_among_them(num_points: int, most: int) -> None:
     model, X, y = small_step(num_points, "arccosine")
     recipe = actgp.Recipe(objective="elbo", num_samples=1)
@@ -81,10 +81,10 @@ def test_neither_does_a_recorded_one_views_among_them(num_points: int, most: int
     step = RecordedObjective(model, along, replayed)
     network_step = RecordedObjective(model, lambda X, y: network_objective(model, X, y), replayed)
     assert operations(lambda: step(X, y, *model.noises(X, 1))) <= most
-    assert operations(lambda: network_step(X, y)) <= 287
+    assert operations(lambda: network_step(X, y)) <= 265
 
 
-@pytest.mark.parametrize(("num_points", "most"), [(0, 53), (64, 97)])
+@pytest.mark.parametrize(("num_points", "most"), [(0, 54), (64, 98)])
 def test_a_prediction_takes_few_operations_for_each_block_of_rows(num_points: int, most: int) -> None:
     model = actgp.deep_gp(8, num_points=num_points)
     few, many = (operations(lambda n=n: model.predict(torch.zeros(n, 8), 10)) for n in (500, 5_000))

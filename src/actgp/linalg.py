@@ -119,13 +119,13 @@ def inverse_choleskys(
     """R = L⁻¹ of each matrix of a stack, times a factor for each; without gradients. Jitter is added to K in place."""
     factors = K.new_ones(len(K)) if factors is None else factors
     diagonals = K.diagonal(dim1=-2, dim2=-1)
-    before = diagonals.clone()
-    diagonals.add_(before.mean(-1, keepdim=True), alpha=RELATIVE_JITTER)
+    scales = diagonals.mean(-1, keepdim=True)
+    diagonals.add_(scales, alpha=RELATIVE_JITTER)
     R, *infos = _inverse_factors(K)
     if tracing() is not None:
         factors = torch.where(sum(infos[1:], start=infos[0]) == 0, factors, torch.nan)  # whoever traces looks for it
     elif any(any(info.tolist()) for info in infos):  # some need more
-        diagonals.copy_(before)
+        diagonals.sub_(scales, alpha=RELATIVE_JITTER)
         R = torch.stack([invert(stable_cholesky(matrix).L) for matrix in K])
     return R.mul_(factors.view(-1, 1, 1))
 
@@ -166,6 +166,11 @@ def inverse_cholesky_gradient(
     return sandwich(R, grad @ R.mT)
 
 
+def half_sandwich(R: Float[Tensor, "L M M"], B: Float[Tensor, "L M M"]) -> Float[Tensor, "L M M"]:
+    """Rᵀ Φ(B) R, where Φ takes the lower triangle and half of the diagonal: with its transpose, Rᵀ sym(B) R."""
+    return torch.bmm(torch.bmm(R.mT, B * _half_triangle(B.shape[-1], B.dtype, B.device)), R)
+
+
 def sandwich(R: Float[Tensor, "*batch M M"], B: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch M M"]:
     """Rᵀ sym(B) R, where sym mirrors the lower triangle."""
     mirrored = torch.where(lower_triangle(B.shape[-1], torch.bool, B.device), B, B.mT)
@@ -181,6 +186,12 @@ def _identity(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 def lower_triangle(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Ones on and below the diagonal. A product with them is several times faster than tril() of a batch."""
     return torch.ones(size, size, dtype=dtype, device=device).tril()
+
+
+@lru_cache(maxsize=64)
+def _half_triangle(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Ones below the diagonal, ½ on it."""
+    return lower_triangle(size, dtype, device) - 0.5 * _identity(size, dtype, device)
 
 
 def times_few(A: Float[Tensor, "*batch N M"], B: Float[Tensor, "*batch M P"]) -> Float[Tensor, "*batch N P"]:

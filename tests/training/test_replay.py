@@ -12,7 +12,7 @@ import actgp
 from actgp import Recipe
 from actgp.layers import whitened
 from actgp.likelihoods import ContaminatedGaussianLikelihood
-from actgp.training import stages
+from actgp.training import replay, stages
 from actgp.training.objectives import Evaluation, network_objective, objective_along
 from actgp.training.recording import RecordedObjective, replayable
 from actgp.training.replay import replayed
@@ -101,16 +101,26 @@ def test_views_writes_and_lists_are_replayed() -> None:
 
     p, x = torch.randn(3, generator=generator(0)), torch.randn(2, 3, generator=generator(1))
     recorded = make_fx(function)(p, x)
-    replay = replayed(recorded, [p], [x])
+    function_of_x = replayed(recorded, [p], [x])
     for seed in range(2):
         p.copy_(torch.randn(3, generator=generator(seed)))  # in its place
         x = torch.randn(2, 3, generator=generator(2 + seed))
-        found = replay(x)
+        found = function_of_x(x)
         for ours, theirs in zip(found, function(p, x.clone()), strict=True):
             assert torch.equal(ours, theirs)
             assert ours.stride() == theirs.stride()
         memory = [values.untyped_storage().data_ptr() for values in (p, x, constant, *found)]
         assert len(set(memory)) == len(memory)  # what is given away is nobody else's
+
+
+def test_c_functions_with_other_defaults_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = torch.randn(2, 5, generator=generator(0))
+    wanted = nn.functional.mse_loss(x, y)
+    assert torch._C._nn.mse_loss(x, y).shape != wanted.shape  # it does not reduce, unlike the operator
+    monkeypatch.setattr(replay, "NAMESPACES", (torch._C._nn, *replay.NAMESPACES))
+    recorded = make_fx(lambda x, y: (nn.functional.mse_loss(x, y), x.exp()))(x, y)
+    loss, _ = replayed(recorded, [], [x, y])(x, y)
+    assert torch.equal(loss, wanted)
 
 
 def test_results_are_not_overwritten_by_the_next_step_and_add_up() -> None:

@@ -29,7 +29,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp.features.match import SpectralMatch
-from actgp.linalg import differentiated, inverse_cholesky, inverse_choleskys, sandwich, times_few
+from actgp.linalg import differentiated, half_sandwich, inverse_cholesky, inverse_choleskys
 from actgp.sphere import evaluated
 from actgp.tracing import exceeds
 
@@ -124,9 +124,10 @@ class Weights(NamedTuple):
         variances: Float[Tensor, " L"],
     ) -> tuple[Float[Tensor, "L M d"], Float[Tensor, " L"]]:
         """W̄ and v̄ from Ŵ̄ and B = R̄ Rᵀ, of which the lower triangle counts."""
-        t_grad = sandwich(self.R, B).mul_(self.slope)  # −2 v K̄₁ ∘ κ'(T)
-        v = variances.view(-1, 1, 1)
-        grad = directions_grad.addcdiv(times_few(t_grad, self.directions), v, value=-1.0)
+        half = half_sandwich(self.R, B).mul_(self.slope)  # with its transpose −2 v K̄₁ ∘ κ'(T)
+        across = self.directions.mT
+        both = torch.baddbmm(torch.bmm(across, half), across, half.mT).mT  # (Hᵀ + H) Ŵ, transposed: few columns
+        grad = directions_grad.addcdiv(both, variances.view(-1, 1, 1), value=-1.0)
         along = torch.linalg.vecdot(grad, self.directions).unsqueeze(-1)
         W_grad = grad.addcmul_(self.directions, along, value=-1.0).div_(self.lengths)
         return W_grad, B.diagonal(dim1=-2, dim2=-1).sum(-1).div_(2 * variances)

@@ -20,7 +20,7 @@ class Polar(NamedTuple):
 
 def lift(X: Float[Tensor, "*batch N D"]) -> Float[Tensor, "*batch N d"]:
     """Appends the bias coordinate: x ↦ [x, 1], from R^(d−1) to R^d."""
-    return torch.nn.functional.pad(X, (0, 1), value=1.0)  # [N, D] -> [N, d]
+    return torch.cat([X, X.new_ones(*X.shape[:-1], 1)], dim=-1)  # [N, D] -> [N, d]
 
 
 def project(X: Float[Tensor, "*batch N d"]) -> Polar:

@@ -117,18 +117,24 @@ def _powers_of_odd_part(c: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _horner(u: Tensor, terms: tuple[Tensor, ...]) -> Tensor:
-    b = terms[-1]
-    for h in reversed(terms[:-1]):
-        in_place = b.ndim > 0 and not torch.is_grad_enabled()
-        b = torch.addcmul(h, b, u, out=b if in_place else None)
+    if len(terms) == 1:
+        return terms[0]
+    b = _linear(u, terms)
+    for h in reversed(terms[:-2]):
+        b = torch.addcmul(h, b, u, out=None if torch.is_grad_enabled() else b)
     return b
 
 
 def _horner_with_slope(u: Tensor, terms: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     if len(terms) == 1:
         return terms[0], torch.zeros_like(terms[0])
-    b, slope = torch.addcmul(terms[-2], terms[-1], u), terms[-1]
+    b, slope = _linear(u, terms), terms[-1]
     for h in reversed(terms[:-2]):
         slope = torch.addcmul(b, slope, u, out=slope if slope.ndim else None)  # in place, once there is a place
         b = torch.addcmul(h, b, u, out=b)
     return b, slope
+
+
+def _linear(u: Tensor, terms: tuple[Tensor, ...]) -> Tensor:
+    """The innermost bracket. addcmul with two numbers would not be vectorised."""
+    return (u * terms[-1]).add_(terms[-2])

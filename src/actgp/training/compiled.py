@@ -18,7 +18,11 @@ from torch import Tensor, fx
 from actgp.models import DeepGP
 from actgp.training.recording import Function, first_line, has_fixed_spectra
 
-ON_CPU = {"cpp_wrapper": True, "cpp.min_chunk_size": 2**14}  # numbers that are worth another thread
+ON_CPU = {
+    "cpp_wrapper": True,
+    "cpp.min_chunk_size": 2**12,  # numbers that are worth another thread
+    "cpp.enable_loop_tail_vec": False,  # rows of nine numbers are faster one by one than as masked vectors
+}
 
 
 def check_compilable(model: DeepGP) -> None:

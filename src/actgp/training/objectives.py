@@ -46,7 +46,7 @@ def network_objective(model: DeepGP, X: Tensor, y: Tensor) -> Evaluation:
     f = model.mean(X)
     f = f.unsqueeze(-1) if f.ndim == 1 else f  # [B, P]
     if isinstance(model.likelihood, GaussianLikelihood):
-        error = (f - y).square().mean()
+        error = nn.functional.mse_loss(f, y)
         smallest = torch.finfo(error.dtype).tiny
         return Evaluation(error, -0.5 * y.shape[1] * (log(2 * pi) + 1 + error.detach().clamp_min(smallest).log()))
     objective = conditional_log_prob(model.likelihood, f, y).mean()
