@@ -26,6 +26,7 @@ from rich.progress import track
 import actgp
 from benchmarks import ours
 from benchmarks.grid import BASE, Heat, heats
+from benchmarks.problem import Problem
 from benchmarks.report import write_report
 
 ROOT = Path(__file__).parents[1]
@@ -39,24 +40,27 @@ def measure(heat: Heat) -> list[dict[str, Any]]:
     """Seconds of each contestant in each round, after rounds that do not count."""
     threads = torch.get_num_threads()
     torch.set_num_threads(heat.threads)
-    running = {name: make(heat.problem) for name, make in heat.contestants.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in running}
+    running = {(name, problem): make(problem) for problem in heat.problems for name, make in heat.contestants.items()}
+    seconds: dict[tuple[str, Problem], list[float]] = {entry: [] for entry in running}
     order, shuffled = list(running.items()), random.Random(0)
     for turn in range(-2, heat.rounds):
         shuffled.shuffle(order)  # nobody always comes after the same one
-        for name, run in order:
+        for entry, run in order:
             if heat.apart:
                 time.sleep(PAUSE)
             for i in range(heat.in_a_row):
                 start = time.perf_counter()
                 run()
                 if turn >= 0 and (i >= LEAD or heat.in_a_row <= LEAD):
-                    seconds[name].append(time.perf_counter() - start)
-    del running
+                    seconds[entry].append(time.perf_counter() - start)
+    del running, order
     gc.collect()
     torch.set_num_threads(threads)
-    common = {"what": heat.what, "axis": heat.axis, "threads": heat.threads, "problem": asdict(heat.problem)}
-    return [common | {"contestant": name, "seconds": values} for name, values in seconds.items()]
+    common = {"what": heat.what, "axis": heat.axis, "threads": heat.threads}
+    return [
+        common | {"problem": asdict(problem), "contestant": name, "seconds": values}
+        for (name, problem), values in seconds.items()
+    ]
 
 
 def peak_memory(rows: int) -> float:

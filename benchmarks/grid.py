@@ -27,11 +27,11 @@ DATA_AXIS = (2_500, 10_000, 40_000)
 
 
 class Heat(NamedTuple):
-    """Contestants that take turns at one problem."""
+    """Contestants that take turns at a problem, or at several along an axis: noise hits these alike, too."""
 
     what: str
     axis: str | None
-    problem: Problem
+    problems: tuple[Problem, ...]
     contestants: dict[str, Callable[[Problem], Contestant]]
     rounds: int
     threads: int
@@ -65,23 +65,24 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
     threads, rounds, few = torch.get_num_threads(), 5 if quick else 150, 2 if quick else 5
     pass_over_data = {"actgp, warm start": ours.warm_start, "laplace-torch, fit": laplace_net.fit}
     found = [
-        Heat("step", None, BASE, step, rounds, threads),
-        Heat("predict", None, BASE, predict, few, threads),
-        Heat("pass", None, BASE, pass_over_data, few, threads),
+        Heat("step", None, (BASE,), step, rounds, threads),
+        Heat("predict", None, (BASE,), predict, few, threads),
+        Heat("pass", None, (BASE,), pass_over_data, few, threads),
     ]
     if threads > 1:
-        found += [Heat("step", None, BASE, step, rounds, 1), Heat("predict", None, BASE, predict, few, 1)]
+        found += [Heat("step", None, (BASE,), step, rounds, 1), Heat("predict", None, (BASE,), predict, few, 1)]
     if gpflux_python is not None:
         found += _beside_gpflux(gpflux_python, step, predict, rounds, few)
     light = {name: step[name] for name in ("actgp", "actgp, stage 1", "network", "floor")}
     for axis, values in AXES.items():
         with_peer = light | {"GPyTorch": step["GPyTorch"]} if axis in ("input_dim", "num_inducing") else light
-        found += _along("step", axis, values[:2] if quick else values, with_peer, max(3, rounds // 9))
+        found.append(_along("step", axis, values[:2] if quick else values, with_peer, max(3, rounds // 5)))
     own = {name: predict[name] for name in ("actgp", "floor")}
     for axis, values in PREDICTION_AXES.items():
-        found += _along("predict", axis, values[:2] if quick else values, own, few)
+        found.append(_along("predict", axis, values[:2] if quick else values, own, few))
     values = DATA_AXIS[:2] if quick else DATA_AXIS
-    return found + _along("pass", "num_data", values, {"actgp, warm start": ours.warm_start}, 2 if quick else 3)
+    found.append(_along("pass", "num_data", values, {"actgp, warm start": ours.warm_start}, few))
+    return found
 
 
 def _beside_gpflux(
@@ -99,12 +100,12 @@ def _beside_gpflux(
         }
         own = {name: make for name, make in all_of_them.items() if name in ("actgp", "actgp, compiled")}
         threads, in_a_row = torch.get_num_threads(), 5 if what == "step" else 1
-        found.append(Heat(f"{what} beside GPflux", None, BASE, own | theirs, turns, threads, True, in_a_row))
+        found.append(Heat(f"{what} beside GPflux", None, (BASE,), own | theirs, turns, threads, True, in_a_row))
     return found
 
 
 def _along(
     what: str, axis: str, values: tuple[int, ...], contestants: dict[str, Callable[[Problem], Contestant]], rounds: int
-) -> list[Heat]:
-    threads = torch.get_num_threads()
-    return [Heat(what, axis, replace(BASE, **{axis: value}), contestants, rounds, threads) for value in values]
+) -> Heat:
+    problems = tuple(replace(BASE, **{axis: value}) for value in values)
+    return Heat(what, axis, problems, contestants, rounds, torch.get_num_threads())
