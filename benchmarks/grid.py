@@ -43,6 +43,7 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
     """All of them, the side-by-side comparisons first: with all threads, and those of one process with one."""
     step: dict[str, Callable[[Problem], Contestant]] = {
         "actgp": ours.step,
+        "actgp, loop of one's own": ours.own_step,
         "actgp, not recorded": ours.plain_step,
         "actgp, compiled": ours.compiled_step,
         "actgp, with points": ours.step_with_points,

@@ -11,7 +11,7 @@ from actgp.training.compiled import compiled
 from actgp.training.data import TensorBatches
 from actgp.training.objectives import Evaluation, network_objective, objective_along
 from actgp.training.recording import Maker, RecordedObjective
-from actgp.training.replay import replayed
+from actgp.training.replay import RECORD_AFTER, replayed
 from actgp.training.warm_start import gauss_newton
 from benchmarks.problem import Problem
 
@@ -58,6 +58,22 @@ def compiled_step(problem: Problem) -> Callable[[], None]:
 def plain_step(problem: Problem) -> Callable[[], None]:
     """The same, not recorded: what `elbo` and `backward` do by themselves."""
     return step(problem, make=None)
+
+
+def own_step(problem: Problem) -> Callable[[], None]:
+    """The same in a loop of one's own, as a tensor that goes backwards: recorded."""
+    model, (X, y) = model_of(problem), problem.minibatch()
+    elbo = actgp.RecordedELBO(model, problem.num_data, problem.num_samples)
+    for _ in range(RECORD_AFTER):
+        elbo(X, y)
+    adam = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+
+    def run() -> None:
+        adam.zero_grad()
+        (-elbo(X, y)).backward()
+        adam.step()
+
+    return run
 
 
 def network_step(problem: Problem, num_points: int | None = 0, make: Maker | None = replayed) -> Callable[[], None]:

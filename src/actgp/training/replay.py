@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch._ops import OpOverload
 
+RECORD_AFTER = 100  # steps with minibatches of one shape: recording takes as long as some hundred of them
 NAMESPACES = (torch, torch._C._linalg, torch.Tensor)  # type: ignore[attr-defined]
 
 

@@ -28,14 +28,13 @@ from actgp.training.objectives import (
 )
 from actgp.training.recipe import Recipe
 from actgp.training.recording import Objective, RecordedObjective, replayable
-from actgp.training.replay import replayed
+from actgp.training.replay import RECORD_AFTER, replayed
 from actgp.training.schedule import Schedule
 
 DECAY = 1.0  # of stage 2: its steps are noisy, and rates go down from the first on
 MEMORY = 100  # steps that the average of its parameters goes back
 LAST_PART = 8  # stage 3 has an eighth of the steps that stage 2 may have
 LAST_RATE, LAST_NATURAL_RATE = 0.2, 0.5  # its rates, as parts of those of stage 2
-RECORD_AFTER = 100  # steps with minibatches of one shape: recording takes as long as some hundred of them
 SKIP_SPREAD = 0.3  # of what a layer adds to its skip connection at first, relative to its inputs
 
 
