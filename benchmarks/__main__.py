@@ -53,7 +53,7 @@ def measure(heat: Heat) -> list[dict[str, Any]]:
                 run()
                 if turn >= 0 and (i >= LEAD or heat.in_a_row <= LEAD):
                     seconds[entry].append(time.perf_counter() - start)
-    del running, order
+    del running, order, run
     gc.collect()
     torch.set_num_threads(threads)
     common = {"what": heat.what, "axis": heat.axis, "threads": heat.threads}

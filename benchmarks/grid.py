@@ -27,7 +27,10 @@ DATA_AXIS = (2_500, 10_000, 40_000)
 
 
 class Heat(NamedTuple):
-    """Contestants that take turns at a problem, or at several along an axis: noise hits these alike, too."""
+    """Contestants that take turns at a problem, or at several along an axis: noise hits these alike, too.
+
+    All of them are in memory together.
+    """
 
     what: str
     axis: str | None

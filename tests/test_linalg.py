@@ -55,14 +55,23 @@ def test_products_with_few_columns(generator: torch.Generator, columns: int) -> 
     torch.testing.assert_close(times_few(A, B), A @ B)
 
 
-@pytest.mark.parametrize(("threads", "rows", "batches"), [(1, 128, 0), (2, 128, 1), (2, 127, 0), (2, 1024, 0)])
+@pytest.mark.parametrize(
+    ("threads", "rows", "columns", "batches"),
+    [(1, 128, 512, 0), (2, 128, 512, 1), (4, 128, 512, 1), (3, 128, 512, 0), (2, 1024, 512, 0), (2, 128, 8, 0)],
+)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_small_products_are_divided_between_threads(
-    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch, threads: int, rows: int, batches: int, transposed: bool
+    generator: torch.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+    threads: int,
+    rows: int,
+    columns: int,
+    batches: int,
+    transposed: bool,
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     A = torch.randn(64, rows, generator=generator).mT if transposed else torch.randn(rows, 64, generator=generator)
-    B, found = torch.randn(64, 512, generator=generator), []
+    B, found = torch.randn(64, columns, generator=generator), []
     bmm = torch.bmm
     monkeypatch.setattr(torch, "bmm", lambda *factors: found.append(factors) or bmm(*factors))
     torch.testing.assert_close(times_wide(A, B), A @ B)

@@ -18,7 +18,7 @@ GROWTH = 10.0
 LARGEST = 1e-2
 BLOCK = 64  # columns that LAPACK decomposes at a time
 FEW = 16  # columns
-ROWS_OF_A_THREAD = range(32, 65)  # of products that BLAS does not divide well between threads
+ROWS_OF_A_THREAD, WIDE = range(32, 65), 256  # rows and columns of products that BLAS does not divide well
 CACHED_ROWS = 512  # for each thread
 
 
@@ -200,13 +200,13 @@ def times_few(A: Float[Tensor, "*batch N M"], B: Float[Tensor, "*batch M P"]) ->
 
 
 def times_wide(A: Float[Tensor, "N M"], B: Float[Tensor, "M P"]) -> Float[Tensor, "N P"]:
-    """A B, for a B of many columns. Small products are divided between threads here, by rows of A.
+    """A B. Where B has many columns and A few rows, these are divided between threads here.
 
-    As a batch with a product for each thread they take four fifths of the time, which BLAS loses in dividing them.
+    As a batch with a product for each thread it takes down to four fifths of the time: BLAS divides it less well.
     """
     threads = torch.get_num_threads()
     rows, rest = divmod(len(A), threads)
-    if threads == 1 or rest or rows not in ROWS_OF_A_THREAD or A.device.type != "cpu":
+    if threads == 1 or rest or rows not in ROWS_OF_A_THREAD or B.shape[1] < WIDE or A.device.type != "cpu":
         return torch.mm(A, B)
     return torch.bmm(A.unflatten(0, (threads, rows)), B.expand(threads, -1, -1)).flatten(0, 1)
 

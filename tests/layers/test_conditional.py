@@ -114,6 +114,15 @@ def test_panels_are_the_triangle_of_each_block() -> None:
         assert (covered[0] >= triangles).all()
 
 
+def test_what_is_kept_for_panels_does_not_grow_with_their_number() -> None:
+    panels = (panels_of((1024,), 8), panels_of((512, 70), 8))
+    insides = whitened._insides(panels, torch.float32, torch.device("cpu"))
+    assert len(insides) == sum(map(len, panels)) > 16
+    assert {inside.untyped_storage().nbytes() for inside in insides} == {4 * 1024 * whitened.PANEL}
+    for inside, panel in zip(insides, (panel for own in panels for panel in own), strict=True):
+        assert torch.equal(inside[:, 0], torch.ones(panel.end - panel.start, panel.width).tril())
+
+
 @pytest.mark.parametrize("with_relative", [True, False])
 def test_layers_of_units_in_one_function_with_gradients_of_two_orders(with_relative: bool) -> None:
     g = torch.Generator().manual_seed(0)

@@ -121,6 +121,9 @@ def test_c_functions_with_other_defaults_are_noticed(monkeypatch: pytest.MonkeyP
     recorded = make_fx(lambda x, y: (nn.functional.mse_loss(x, y), x.exp()))(x, y)
     loss, _ = replayed(recorded, [], [x, y])(x, y)
     assert torch.equal(loss, wanted)
+    monkeypatch.setattr(replay, "_c_function", lambda _: torch.cumsum)  # which wants a number
+    loss, _ = replayed(recorded, [], [x, y])(x, y)
+    assert torch.equal(loss, wanted)
 
 
 def test_results_are_not_overwritten_by_the_next_step_and_add_up() -> None:
@@ -162,6 +165,35 @@ def test_parameters_that_move_or_have_hooks_are_noticed() -> None:
     m.register_hook(seen.append)
     evaluated(model, recorded, X, y)
     assert len(seen) == 1
+
+
+def test_parameters_and_parts_that_are_replaced_are_noticed() -> None:
+    model, (X, y) = model_of(torch.float64), rows(16, torch.float64)
+    recorded = RecordedObjective(model, lambda X, y: network_objective(model, X, y), replayed)
+    layer = model.gp_layers[0]
+    evaluated(model, recorded, X, y)
+    layer.q.mean = nn.Parameter(2 * layer.q.mean.detach())
+    both = [evaluated(model, each, X, y) for each in (recorded, recorded.objective)]
+    assert all(torch.equal(*pair) for pair in zip(*both, strict=True))
+    assert recorded(X, y).known is not None
+    layer.kernel = actgp.deep_gp(3, 1, 2, 8, kernel="matched").double().gp_layers[0].kernel
+    both = [evaluated(model, each, X, y) for each in (recorded, recorded.objective)]
+    assert all(torch.equal(*pair) for pair in zip(*both, strict=True))
+    assert recorded(X, y).known is None
+
+
+def test_a_step_may_fail_when_it_is_recorded() -> None:
+    model, (X, y) = model_of(torch.float64), rows(16, torch.float64)
+    m = model.gp_layers[1].q.mean
+    recorded, good = RecordedObjective(model, along(model), replayed), m.detach().clone()
+    inputs = (X, y, *model.noises(X, 2, generator=generator(0)))
+    for values in (torch.full_like(m, 1e200), good):
+        with torch.no_grad():
+            m.copy_(values)
+        both = [evaluated(model, each, *inputs) for each in (recorded, recorded.objective)]
+        for ours, theirs in zip(*both, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+    assert recorded(*inputs).known is not None
 
 
 def test_frozen_parameters_may_be_changed_and_unused_ones_have_no_gradient() -> None:

@@ -129,8 +129,8 @@ class ScalesAndKL(torch.autograd.Function):
     def forward(ctx: Any, panels: tuple[tuple[Panel, ...], ...], *inputs: Tensor) -> tuple[Tensor, ...]:
         means, raws = inputs[: len(panels)], inputs[len(panels) :]
         scales = []
-        for part in _parts(raws, panels):
-            S = part.clone(memory_format=torch.contiguous_format).mul_(_triangle(part))
+        for part, inside in zip(_parts(raws, panels), _insides(panels, raws[0].dtype, raws[0].device), strict=True):
+            S = part.clone(memory_format=torch.contiguous_format).mul_(inside)
             S.diagonal(dim1=0, dim2=2).exp_()
             scales.append(S)
         squares = [torch.dot(values, values) for values in (each.reshape(-1) for each in (*scales, *means))]
@@ -149,10 +149,11 @@ class ScalesAndKL(torch.autograd.Function):
             return None, *differentiated(partial(_plainly, ctx.panels), inputs, grads)
         *S_grads, kl_grad = grads
         raw_grads = [torch.zeros_like(raw) for raw in inputs[number:]]
-        for part, S, S_grad in zip(_parts(raw_grads, ctx.panels), scales, S_grads, strict=True):
+        parts, insides = _parts(raw_grads, ctx.panels), _insides(ctx.panels, kl_grad.dtype, kl_grad.device)
+        for part, inside, S, S_grad in zip(parts, insides, scales, S_grads, strict=True):
             grad = torch.addcmul(S_grad, S, kl_grad)  # ∂ ½‖S‖² = S
             grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2)).sub_(kl_grad)
-            torch.mul(grad, _triangle(grad), out=part)  # at one go: compilers make one loop of it
+            torch.mul(grad, inside, out=part)  # at one go: compilers make one loop of it
         return None, *(kl_grad * m for m in inputs[:number]), *raw_grads
 
 
@@ -160,10 +161,16 @@ def _parts(matrices: Sequence[Tensor], panels: Sequence[Sequence[Panel]]) -> lis
     return [panel.of(raw) for raw, own in zip(matrices, panels, strict=True) for panel in own]
 
 
-def _triangle(panel: Float[Tensor, "R P w"]) -> Float[Tensor, "R 1 w"]:
-    """Ones where a panel of S is not zero."""
-    height, _, width = panel.shape
-    return lower_triangle(height, panel.dtype, panel.device)[:, None, :width]
+@lru_cache(maxsize=64)
+def _insides(
+    panels: tuple[tuple[Panel, ...], ...], dtype: torch.dtype, device: torch.device
+) -> list[Float[Tensor, "R 1 w"]]:
+    """Ones where panels of S are not zero: parts of one tensor, since all of them begin on the diagonal."""
+    shapes = [(panel.end - panel.start, panel.width) for own in panels for panel in own]
+    height, width = (max(sizes) for sizes in zip(*shapes, strict=True))
+    inside = torch.ones(height, 1, width, dtype=dtype, device=device)
+    inside.squeeze(1).tril_()
+    return [inside[:rows, :, :columns] for rows, columns in shapes]
 
 
 def diagonal_blocks(matrices: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -> list[Float[Tensor, "P B B"]]:

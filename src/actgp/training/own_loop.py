@@ -20,12 +20,12 @@ from actgp.training.replay import RECORD_AFTER, replayed
 class RecordedELBO:
     """`model.elbo`, faster: value and gradients are found together, by operations that are recorded once.
 
-    Called without gradients, or for inputs that want one, it is `model.elbo` itself. What is put in the place of a
-    parameter, a constraint or a part of the model after the first call is not seen: make another one then.
+    Where no parameter wants a gradient, or X or y want one, it is `model.elbo` itself. Once a part of the model has
+    been replaced, nothing is recorded any more.
 
     Args:
         model: A model of the library's own layers, features, kernels and activations, without a backbone, with Gaussian
-            noise.
+            noise, with or without outliers.
         num_data: N, the rows of the whole data set.
         num_samples: S, how many paths are sampled through the hidden layers.
         compile: Whether steps are compiled, from the first minibatch of a shape on; else they are replayed, after
@@ -35,16 +35,16 @@ class RecordedELBO:
     def __init__(self, model: DeepGP, num_data: int, num_samples: int = 1, *, compile: bool = False) -> None:
         if not isinstance(model, DeepGP):
             raise TypeError(f"model must be a DeepGP, got {type(model).__name__}; build one with actgp.deep_gp")
-        if compile:
-            check_compilable(model)
-        elif not replayable(model):
+        if not replayable(model):
             raise ValueError(
                 "steps are recorded for Gaussian noise and the library's own layers, features, kernels and activations "
                 "that are not learnt, without a backbone, got a model with something else; use model.elbo"
             )
+        if compile:
+            check_compilable(model)
         self.model = model
-        self.num_data = checks.integer(num_data, "num_data", minimum=1)
-        self.recipe = Recipe(objective="elbo", num_samples=checks.integer(num_samples, "num_samples", minimum=1))
+        self._num_data = checks.integer(num_data, "num_data", minimum=1)
+        self._recipe = Recipe(objective="elbo", num_samples=checks.integer(num_samples, "num_samples", minimum=1))
         self.objective = RecordedObjective(
             model, self._along, compiled if compile else replayed, 0 if compile else RECORD_AFTER
         )
@@ -57,13 +57,14 @@ class RecordedELBO:
             y: Its targets: [B], or [B, P].
             generator: Source of randomness.
         """
-        model, num_samples = self.model, self.recipe.num_samples
-        X = model.check_inputs(X)
-        if not torch.is_grad_enabled() or X.requires_grad:
-            return model.elbo(X, y, self.num_data, num_samples, generator=generator)
-        X = _in_memory_of_its_own(X)
-        checks.integer(self.num_data, "num_data", minimum=len(X))
-        y = _in_memory_of_its_own(targets(model.likelihood, y, len(X), model.num_outputs, X.dtype))
+        model, num_samples = self.model, self._recipe.num_samples
+        free = torch.is_grad_enabled() and any(p.requires_grad for p in model.parameters())
+        if not free or any(isinstance(given, Tensor) and given.requires_grad for given in (X, y)):
+            return model.elbo(X, y, self._num_data, num_samples, generator=generator)
+        X = _at_the_beginning(model.check_inputs(X))
+        checks.integer(self._num_data, "num_data", minimum=len(X))
+        y = _at_the_beginning(targets(model.likelihood, y, len(X), model.num_outputs, X.dtype))
+        y = y.clone() if y.untyped_storage().data_ptr() == X.untyped_storage().data_ptr() else y
         found = self.objective(X, y, *model.noises(X, num_samples, generator=generator))
         if found.known is None:
             return -found.loss
@@ -71,7 +72,7 @@ class RecordedELBO:
         return Known.apply(-found.loss, gradients, *parameters)
 
     def _along(self, X: Tensor, y: Tensor, *noises: Tensor) -> Evaluation:
-        return objective_along(self.model, X, y, noises, self.num_data, self.recipe, 1.0)
+        return objective_along(self.model, X, y, noises, self._num_data, self._recipe, 1.0)
 
 
 class Known(torch.autograd.Function):
@@ -95,6 +96,6 @@ class Known(torch.autograd.Function):
         return None, None, *torch._foreach_mul(gradients, -grad)
 
 
-def _in_memory_of_its_own(rows: Tensor) -> Tensor:
-    """Recordings are for one place in memory; slices of a data set are at many."""
+def _at_the_beginning(rows: Tensor) -> Tensor:
+    """Of their memory: recordings are for one place there, and slices of a data set are at many."""
     return rows.clone() if rows.storage_offset() or not rows.is_contiguous() else rows

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from gpytorch.likelihoods import GaussianLikelihood
@@ -61,13 +61,23 @@ class RecordedObjective:
 
     def __init__(self, model: DeepGP, objective: Objective, make: Maker, after: int = 0) -> None:
         self.model, self.objective, self.make, self.after = model, objective, make, after
-        self.parameters = dict(model.named_parameters())
+        self.parts = [(m._modules, name, part) for m in model.modules() for name, part in m._modules.items()]
+        self._begin()
+
+    def _begin(self) -> None:
+        self.parameters = dict(self.model.named_parameters())
+        self.held = _held(self.model)
         self.functions: dict[Hashable, Recording] = {}
         self.answers: dict[Hashable, tuple[bool, ...]] = {}
         self.seen: Counter[Hashable] = Counter()
 
     def __call__(self, *inputs: Tensor) -> Evaluation:
-        places = ((p.data_ptr(), p.requires_grad) for p in self.parameters.values())
+        if _replaced(self.held):
+            self._begin()
+        own = self.parameters.values()
+        if _replaced(self.parts) or any(p._backward_hooks or p._post_accumulate_grad_hooks for p in own):
+            return self.objective(*inputs)  # parts that may be anybody's; hooks that want to be called
+        places = ((p.data_ptr(), p.requires_grad) for p in own)
         key = (*places, *((x.shape, x.stride(), x.storage_offset(), x.dtype) for x in inputs))
         found = self.functions.get((key, self.answers.get(key)))
         if found is None:
@@ -76,8 +86,6 @@ class RecordedObjective:
                 return self.objective(*inputs)
             found = self._find(key, inputs)
         function, learnt, answers = found
-        if any(p._backward_hooks or p._post_accumulate_grad_hooks for p in learnt):  # they want to be called
-            return self.objective(*inputs)
         loss, objective, asked, *gradients = function(*inputs)
         self.answers[key] = tuple(map(is_above, asked.tolist()))
         # Decompositions may need more jitter, units another precision.
@@ -121,7 +129,7 @@ class RecordedObjective:
         except Exception as error:
             raise RuntimeError(
                 f"expected a model whose steps can be recorded, got {type(error).__name__}: {first_line(error)}; leave "
-                "compile out, or look for code in the model that depends on values"
+                "compile out, or use model.elbo"
             ) from error
         return Recording(self.make(recorded, parameters, inputs), learnt, answers)
 
@@ -161,7 +169,7 @@ def has_fixed_spectra(layer: GPLayer) -> bool:
 @contextmanager
 def _swapped(model: nn.Module, leaves: Mapping[nn.Parameter, Tensor]) -> Iterator[None]:
     """The model computes with other tensors in place of its parameters, also if a part of it is in several places."""
-    held = [(m._parameters, name, p) for m in model.modules() for name, p in m._parameters.items() if p is not None]
+    held = _held(model)
     try:
         for parameters, name, p in held:
             parameters[name] = leaves[p]  # type: ignore[assignment]
@@ -169,6 +177,16 @@ def _swapped(model: nn.Module, leaves: Mapping[nn.Parameter, Tensor]) -> Iterato
     finally:
         for parameters, name, p in held:
             parameters[name] = p
+
+
+def _held(model: nn.Module) -> list[tuple[dict[str, nn.Parameter | None], str, nn.Parameter]]:
+    """Where each parameter is kept."""
+    return [(m._parameters, name, p) for m in model.modules() for name, p in m._parameters.items() if p is not None]
+
+
+def _replaced(kept: Sequence[tuple[Mapping[str, Any], str, Any]]) -> bool:
+    """Whether something else is now where these were."""
+    return any(place.get(name) is not it for place, name, it in kept)
 
 
 def _share_memory(tensors: Sequence[Tensor]) -> bool:
