@@ -66,14 +66,7 @@ def own_step(problem: Problem) -> Callable[[], None]:
     elbo = actgp.RecordedELBO(model, problem.num_data, problem.num_samples)
     for _ in range(RECORD_AFTER):
         elbo(X, y)
-    adam = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
-
-    def run() -> None:
-        adam.zero_grad()
-        (-elbo(X, y)).backward()
-        adam.step()
-
-    return run
+    return _stepping(model.parameters(), lambda: -elbo(X, y))
 
 
 def network_step(problem: Problem, num_points: int | None = 0, make: Maker | None = replayed) -> Callable[[], None]:
@@ -106,7 +99,7 @@ def plain_network_step(problem: Problem) -> Callable[[], None]:
     return network_step(problem, make=None)
 
 
-def _stepping(parameters: Iterable[Tensor], evaluate: Callable[[], Evaluation]) -> Callable[[], None]:
+def _stepping(parameters: Iterable[Tensor], evaluate: Callable[[], Evaluation | Tensor]) -> Callable[[], None]:
     adam = torch.optim.Adam(parameters, lr=1e-3, fused=True)
 
     def run() -> None:
