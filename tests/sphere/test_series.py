@@ -73,7 +73,7 @@ def test_levels_of_one_parity_need_not_be_summed(levels: slice) -> None:
 
 def test_only_points_and_coefficients_are_kept_for_the_backward_pass() -> None:
     t = torch.zeros(100, 100, requires_grad=True)
-    output = Series.apply(t, torch.ones(40))
+    output = Series.apply(t, torch.ones(40), 5)
     saved = output.grad_fn.saved_tensors
     assert sorted(s.numel() for s in saved) == [40, 10_000]
 

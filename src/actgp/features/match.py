@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from actgp.sphere import Polynomial, Zonal, polynomial, slope_polynomial
+from actgp.sphere import Polynomial, Zonal, polynomial
 
 LOST_WARNING = 0.01
 MISSING_WARNING = 0.02
@@ -75,10 +75,7 @@ class SpectralMatch:
 
     def kappa_slope(self, dtype: torch.dtype, device: torch.device) -> Polynomial:
         """κ'(t), likewise."""
-        key = ("kappa_slope", dtype, device)
-        if key not in self._polynomials:
-            self._polynomials[key] = slope_polynomial(tuple(self.norms.tolist()), self.dimension, dtype, device)
-        return self._polynomials[key]
+        return self.kappa(dtype, device).derivative
 
     @cached_property
     def _polynomials(self) -> dict[tuple[str, torch.dtype, torch.device], Polynomial]:

@@ -5,7 +5,7 @@ from actgp.sphere.functions import with_derivative
 from actgp.sphere.gegenbauer import gegenbauer, normalised_gegenbauer
 from actgp.sphere.geometry import Polar, lift, project
 from actgp.sphere.harmonics import SphericalHarmonics
-from actgp.sphere.polynomial import Polynomial, polynomial, slope_polynomial
+from actgp.sphere.polynomial import Polynomial, polynomial
 from actgp.sphere.quadrature import QuadratureError
 from actgp.sphere.series import evaluated, zonal_series
 from actgp.sphere.spectrum import Spectrum, Zonal, spectrum
@@ -24,7 +24,6 @@ __all__ = [
     "num_harmonics",
     "polynomial",
     "project",
-    "slope_polynomial",
     "spectrum",
     "surface_area",
     "with_derivative",

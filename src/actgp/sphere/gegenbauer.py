@@ -1,13 +1,17 @@
-"""Gegenbauer polynomials, normalised and in the paper's own scale.
+"""Gegenbauer polynomials, normalised and in the paper's own scale, and sums of them.
 
     P_n(t) = C_n^(α)(t) / C_n^(α)(1),   α = (d−2)/2,   P_n(1) = 1,   |P_n| ≤ 1 on [−1, 1]
 
     (n + d − 2) P_{n+1}(t) = (2n + d − 2) t P_n(t) − n P_{n−1}(t),   P_0 = 1,   P_1 = t
 
-The recurrence is stable on [−1, 1] for every d ≥ 2. Monomial coefficients are not: in float32 they lose
-every digit near level 20.
+    P_n'(t) = n (n + d − 2) / (d − 1) · P_{n−1}(t) of dimension d + 2
+
+The recurrence is stable on [−1, 1] for every d ≥ 2. Other bases are not: monomials lose every digit near level 20 in
+float32, and in Chebyshev polynomials the energies of a kinked function such as ReLU, which are large and of both signs
+in many dimensions, cancel at the t that random directions have, |t| ≈ d^(−1/2), where the P_n are small.
 """
 
+from collections.abc import Sequence
 from math import comb
 
 import torch
@@ -23,6 +27,33 @@ def recurrence(level: int, dimension: int) -> tuple[float, float]:
         return 1.0, 0.0  # P_1 = t, also for d = 2, where the formula reads 0/0
     n, d = level, dimension
     return (2 * n + d - 2) / (n + d - 2), n / (n + d - 2)
+
+
+def slope(level: int, dimension: int) -> float:
+    """P_n'(1) = n (n+d−2) / (d−1), the factor of P_{n−1} of dimension d + 2 in P_n'."""
+    return level * (level + dimension - 2) / (dimension - 1)
+
+
+def clenshaw(
+    t: Float[Tensor, "*shape"], energies: Sequence[float | Tensor], dimension: int, shape: torch.Size | None = None
+) -> Float[Tensor, "*out"]:
+    """Σ_n e_n P_n(t) by Clenshaw's recurrence b_n = e_n + A_n t b_{n+1} − B_{n+1} b_{n+2}, whose b_0 is the sum.
+
+    Args:
+        t: Points.
+        energies: e_n: numbers, or tensors of a batch of series.
+        dimension: d.
+        shape: Of the result; that of t by default.
+    """
+    b, older = (torch.zeros(t.shape if shape is None else shape, dtype=t.dtype, device=t.device) for _ in range(2))
+    b.add_(energies[-1])
+    for n in range(len(energies) - 2, -1, -1):
+        (A, _), (_, B), e = recurrence(n, dimension), recurrence(n + 1, dimension), energies[n]
+        older.mul_(-B).addcmul_(t, b, value=A)  # in place of b_{n+2}
+        if isinstance(e, Tensor) or e != 0:
+            older.add_(e)
+        b, older = older, b
+    return b
 
 
 def normalised_gegenbauer(t: Float[Tensor, "*shape"], dimension: int, num_levels: int) -> Float[Tensor, "*shape L"]:

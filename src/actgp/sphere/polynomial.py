@@ -1,15 +1,22 @@
-"""A zonal series whose coefficients are fixed, prepared for evaluation: no more terms than its precision can tell.
+"""A zonal series whose energies are fixed, prepared for evaluation: how to sum it is chosen once.
 
-    f(t) = g(u) + t q(u),   u = 2t² − 1        since T_2k(t) = T_k(u) and T_2k+1(t) = t V_k(u)
+    f(t) = Σ_n e_n P_n(t) = g(u) + t q(u),   u = 2t² − 1
 
-Summed by Horner's rule in u, a term costs one operation, or two together with the slope. Powers lose digits where
-coefficients do not decay: round-off grows with Σ |h_j| / Σ |c_k|, where h_j belong to powers and c_k to Chebyshev
-polynomials. For smooth activations that is 1.0 to 1.1, in every dimension; where it is more than `AMPLIFICATION`, as
-for ReLU, the series is left to Clenshaw's recurrence.
+Powers of u, summed by Horner's rule, cost one operation a term, or two together with the slope, and smooth activations
+need few of them. Their round-off is ε Σ |h_j|, where h_j are the coefficients of g and q. That of t itself, a product of
+unit vectors, changes f by about ε ‖f'‖, whatever is done. So powers are used where they add little to that,
+
+    Σ |h_j| ≤ 8 max(‖f‖, ‖f'‖),      ‖f‖² = Σ_n e_n² / N_n,
+
+the norms being those on the sphere, and where the same is true of the slope. Everything else, such as ReLU, whose
+energies are huge and of both signs in many dimensions, is left to Clenshaw's recurrence (`gegenbauer`), which is
+stable for every series.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import lgamma, log, sqrt
 
 import numpy as np
 import torch
@@ -18,30 +25,35 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from torch import Tensor
 
-from actgp.sphere.chebyshev import chebyshev_series, connection, differentiation
+from actgp.sphere.chebyshev import connection
+from actgp.sphere.gegenbauer import clenshaw, slope
 
-AMPLIFICATION = 2.0
-UNSEEN = 1 / 16  # what may be left out, of the round-off of Σ |c_k|
+AMPLIFICATION = 8.0
+UNSEEN = 1 / 16  # what may be left out, of the round-off
 
 
 @dataclass(frozen=True, eq=False)
 class Polynomial:
-    """f(t) = Σ_k c_k T_k(t) on [−1, 1], for t of one precision and device; made by `prepared`.
+    """f(t) = Σ_n e_n P_n(t) on [−1, 1], for t of one precision and device; made by `polynomial`.
 
     Attributes:
-        coefficients: c_k.
+        energies: e_n.
+        dimension: d.
+        seen: How many of them do not drown in round-off.
         powers: The coefficients of g and of q in powers of u, lowest first; None where these would lose digits.
-        minus_one: −1.
+        minus_one: −1, in the precision and on the device of t.
     """
 
-    coefficients: Float[Tensor, " K"]
+    energies: tuple[float, ...]
+    dimension: int
+    seen: int
     powers: tuple[tuple[Tensor, ...], ...] | None
     minus_one: Float[Tensor, ""]
 
     def __call__(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """f(t)."""
         if self.powers is None:
-            return chebyshev_series(t, self.coefficients)
+            return clenshaw(t, self.energies[: self.seen], self.dimension)
         u = torch.addcmul(self.minus_one, t, t, value=2.0)
         g, q = (_horner(u, terms) for terms in self.powers)
         return torch.addcmul(g, t, q)
@@ -63,49 +75,60 @@ class Polynomial:
     @cached_property
     def derivative(self) -> "Polynomial":
         """f'."""
-        c = self.coefficients.double().cpu()
-        return prepared((c @ differentiation(len(c))).numpy(), self.coefficients.dtype, self.coefficients.device)
+        energies, d = derivative_energies(self.energies, self.dimension)
+        return polynomial(energies, d, self.minus_one.dtype, self.minus_one.device)
 
 
 @lru_cache(maxsize=1024)
 def polynomial(energies: tuple[float, ...], dimension: int, dtype: torch.dtype, device: torch.device) -> Polynomial:
     """Σ_n e_n P_n(t) in a dimension, for t of a precision."""
-    c = torch.tensor(energies, dtype=torch.float64) @ connection(dimension, len(energies))
-    return prepared(c.numpy(), dtype, device)
-
-
-@lru_cache(maxsize=1024)
-def slope_polynomial(
-    energies: tuple[float, ...], dimension: int, dtype: torch.dtype, device: torch.device
-) -> Polynomial:
-    """Σ_n e_n P_n'(t), as exact as its precision allows."""
-    exact = polynomial(energies, dimension, torch.float64, device).derivative
-    return prepared(exact.coefficients.cpu().numpy(), dtype, device)
-
-
-def prepared(c: NDArray[np.float64], dtype: torch.dtype, device: torch.device) -> Polynomial:
-    """Σ_k c_k T_k(t)."""
-
-    def tensor(values: NDArray[np.floating]) -> Tensor:
-        return torch.as_tensor(values).to(device=device, dtype=dtype)
-
-    c = _trimmed(c, dtype)
+    e = np.array(energies)
+    slopes, d_slope = derivative_energies(energies, dimension)
+    size, size_of_slope = norm(energies, dimension), norm(slopes, d_slope)
+    curvature = norm(*derivative_energies(slopes, d_slope))
+    size, size_of_slope = max(size, size_of_slope), max(size_of_slope, curvature)
+    unseen = UNSEEN * torch.finfo(dtype).eps * size
+    c = _trimmed((torch.from_numpy(e) @ connection(dimension, len(e))).numpy(), unseen)
     even, odd = (np.trim_zeros(part, "b") for part in (chebyshev.cheb2poly(c[0::2]), _powers_of_odd_part(c[1::2])))
-    lossy = np.abs(even).sum() + np.abs(odd).sum() > AMPLIFICATION * np.abs(c).sum()
-    zero = np.zeros(1)
-    powers = None if lossy else tuple(tuple(tensor(part if len(part) else zero).unbind()) for part in (even, odd))
-    return Polynomial(tensor(c), powers, tensor(np.array(-1.0)))
+    magnitude = np.abs(even).sum() + np.abs(odd).sum()
+    # f' = 4t g'(u) + q(u) + 4t² q'(u)
+    magnitude_of_slope = np.abs(odd).sum() + 4 * sum(np.abs(part) @ np.arange(len(part)) for part in (even, odd))
+    safe = magnitude <= AMPLIFICATION * size and magnitude_of_slope <= AMPLIFICATION * size_of_slope
+
+    def tensors(values: NDArray[np.float64]) -> tuple[Tensor, ...]:
+        return torch.as_tensor(values if len(values) else np.zeros(1)).to(device=device, dtype=dtype).unbind()
+
+    powers = (tensors(even), tensors(odd)) if safe else None
+    return Polynomial(energies, dimension, len(_trimmed(e, unseen)), powers, torch.tensor(-1.0, dtype=dtype, device=device))
 
 
-def _trimmed(c: NDArray[np.float64], dtype: torch.dtype) -> NDArray[np.float64]:
-    """The coefficients without those at the end whose sum drowns in round-off."""
+def derivative_energies(energies: Sequence[float], dimension: int) -> tuple[tuple[float, ...], int]:
+    """The energies of f' and their dimension, d + 2: e'_{n−1} = n (n+d−2)/(d−1) e_n."""
+    found = tuple(slope(n, dimension) * e for n, e in enumerate(energies))[1:]
+    return found or (0.0,), dimension + 2
+
+
+def norm(energies: Sequence[float], dimension: int) -> float:
+    """‖f‖ = √(Σ_n e_n² / N_n), the root mean square of f(ŵ · x̂) over the sphere."""
+    return sqrt(sum((e * np.exp(-0.5 * log_count(n, dimension))) ** 2 for n, e in enumerate(energies)))
+
+
+def log_count(level: int, dimension: int) -> float:
+    """log N_n, N_n = (2n+d−2)/(n+d−2) · binom(n+d−2, n)."""
+    n, d = level, dimension
+    if n == 0:
+        return 0.0
+    return log(2 * n + d - 2) - log(n + d - 2) + lgamma(n + d - 1) - lgamma(n + 1) - lgamma(d - 1)
+
+
+def _trimmed(c: NDArray[np.float64], unseen: float) -> NDArray[np.float64]:
+    """The coefficients without those at the end whose sum is not seen: neither T_k nor P_n exceeds one."""
     tails = np.cumsum(np.abs(c)[::-1])[::-1]  # Σ_{j≥k} |c_j|
-    seen = np.count_nonzero(tails > UNSEEN * torch.finfo(dtype).eps * tails[0])
-    return c[: max(1, seen)]
+    return c[: max(1, np.count_nonzero(tails > unseen))]
 
 
 def _powers_of_odd_part(c: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Σ_k c_k V_k(u) in powers of u: V_0 = 1, V_1 = 2u − 1, V_{k+1} = 2u V_k − V_{k−1}."""
+    """Σ_k c_k V_k(u) in powers of u, where T_2k+1(t) = t V_k(u): V_0 = 1, V_1 = 2u − 1, V_{k+1} = 2u V_k − V_{k−1}."""
     powers = np.zeros(max(1, len(c)))
     before, V = np.array([1.0]), np.array([1.0])  # V_{−1} = V_0
     for c_k in c:

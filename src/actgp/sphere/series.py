@@ -1,9 +1,9 @@
 """Zonal series f(t) = Σ_n e_n P_n(t), with exact derivatives of every order.
 
-A zonal series is summed as a Chebyshev series, whose derivative is a Chebyshev series again: for the backward pass only
-t and the coefficients are kept. The gradient with respect to the coefficients is the adjoint map, the moments
-m_k = Σ_i g_i T_k(t_i). Series and moments are each other's backward, which makes both differentiable any number of
-times. Where only t needs a gradient, `polynomial` is cheaper: value and slope at once.
+A series of fixed energies is summed as `polynomial` has chosen, value and slope at once. One whose energies are to be
+differentiated is summed by Clenshaw's recurrence; its derivative in t is a series again, of dimension d + 2, and the
+gradient with respect to the energies is the adjoint map, the moments m_n = Σ_i g_i P_n(t_i). Series and moments are
+each other's backward, which makes both differentiable any number of times, and only t and energies are kept.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp import checks
-from actgp.sphere.chebyshev import chebyshev_series, connection, differentiation
+from actgp.sphere.gegenbauer import clenshaw, recurrence, slope
 from actgp.sphere.polynomial import Polynomial, polynomial
 
 
@@ -36,7 +36,7 @@ def zonal_series(
         )
     if energies.ndim == 1 and not energies.requires_grad:
         return evaluated(polynomial(tuple(energies.tolist()), d, t.dtype, t.device), t)
-    return Series.apply(t, (energies @ connection(d, energies.shape[-1]).to(energies)).to(t))
+    return Series.apply(t, energies, d)
 
 
 def evaluated(f: Polynomial, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -61,54 +61,64 @@ class Fixed(torch.autograd.Function):
 
 
 class Series(torch.autograd.Function):
-    """(t, c) ↦ Σ_k c_k T_k(t)."""
+    """(t, e) ↦ Σ_n e_n P_n(t), in the precision of t; energies may have a finer one."""
 
     @staticmethod
-    def forward(t: Tensor, coefficients: Tensor) -> Tensor:
-        return chebyshev_series(t, coefficients)
+    def forward(t: Tensor, energies: Tensor, dimension: int) -> Tensor:
+        shape = torch.broadcast_shapes(t.shape, energies.shape[:-1])
+        # A single series is summed with numbers.
+        single = energies.ndim == 1
+        levels: list[float | Tensor] = energies.tolist() if single else list(energies.to(t).unbind(-1))
+        return clenshaw(t, levels, dimension, shape)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        t, coefficients = ctx.saved_tensors
-        grad_t = grad_coefficients = None
-        if ctx.needs_input_grad[0]:
-            grad_t = (grad * _derivative(t, coefficients)).sum_to_size(t.shape)
-        if ctx.needs_input_grad[1]:
-            grad_coefficients = Moments.apply(t, grad, coefficients.shape)
-        return grad_t, grad_coefficients
-
-
-class Moments(torch.autograd.Function):
-    """(t, g) ↦ m_k = Σ g T_k(t), summed over every axis along which c_k was broadcast."""
-
-    @staticmethod
-    def forward(t: Tensor, g: Tensor, shape: torch.Size) -> Tensor:
-        moments = []
-        previous, T = t, torch.ones_like(t)  # T_{−1} = T_1 = t
-        for _ in range(shape[-1]):
-            moments.append((g * T).sum_to_size(shape[:-1]))
-            previous, T = T, 2 * t * T - previous
-        return torch.stack(moments, dim=-1)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, torch.Size], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs[:2])
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
+        t, energies, ctx.dimension = inputs
+        ctx.save_for_backward(t, energies)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        t, energies = ctx.saved_tensors
+        grad_t = grad_energies = None
+        if ctx.needs_input_grad[0]:
+            grad_t = (grad * _derivative(t, energies, ctx.dimension)).sum_to_size(t.shape)
+        if ctx.needs_input_grad[1]:
+            grad_energies = Moments.apply(t, grad, energies.shape, ctx.dimension).to(energies.dtype)
+        return grad_t, grad_energies, None
+
+
+class Moments(torch.autograd.Function):
+    """(t, g) ↦ m_n = Σ g P_n(t), summed over every axis along which e_n was broadcast."""
+
+    @staticmethod
+    def forward(t: Tensor, g: Tensor, shape: torch.Size, dimension: int) -> Tensor:
+        moments = []
+        before, P = torch.zeros_like(t), torch.ones_like(t)
+        for n in range(shape[-1]):
+            moments.append((g * P).sum_to_size(shape[:-1]))
+            A, B = recurrence(n, dimension)
+            before, P = P, A * t * P - B * before
+        return torch.stack(moments, dim=-1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, torch.Size, int], output: Tensor) -> None:
+        t, g, _, ctx.dimension = inputs
+        ctx.save_for_backward(t, g)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         t, g = ctx.saved_tensors
         grad_t = grad_g = None
         if ctx.needs_input_grad[0]:
-            grad_t = (g * _derivative(t, grad)).sum_to_size(t.shape)
+            grad_t = (g * _derivative(t, grad, ctx.dimension)).sum_to_size(t.shape)
         if ctx.needs_input_grad[1]:
-            grad_g = Series.apply(t, grad)
-        return grad_t, grad_g, None
+            grad_g = Series.apply(t, grad, ctx.dimension)
+        return grad_t, grad_g, None, None
 
 
-def _derivative(t: Tensor, coefficients: Tensor) -> Tensor:
-    """Σ_k c_k T_k'(t)."""
-    return Series.apply(t, coefficients @ differentiation(coefficients.shape[-1]).to(coefficients))
+def _derivative(t: Tensor, energies: Tensor, dimension: int) -> Tensor:
+    """Σ_{n≥1} e_n P_n'(t), a series of dimension d + 2."""
+    if energies.shape[-1] == 1:
+        return torch.zeros_like(t)
+    factors = torch.tensor([slope(n, dimension) for n in range(1, energies.shape[-1])], dtype=torch.float64)
+    return Series.apply(t, energies[..., 1:] * factors.to(energies), dimension + 2)
