@@ -43,7 +43,7 @@ def test_all_is_true(package: str) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_are_small_and_documented(path: Path) -> None:
     text = path.read_text()
-    assert len(text.splitlines()) <= 250
+    assert len(text.splitlines()) <= 400
     assert ast.get_docstring(ast.parse(text)), f"{path} does not say what it holds"
 
 

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from actgp.autocast import full_precision
 from actgp.tracing import tracing
 
 # The same for models of both precisions: whitened parameters mean what they mean only together with their L. In low
@@ -108,6 +109,7 @@ class InverseCholesky(torch.autograd.Function):
         return R
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (R,) = ctx.saved_tensors
         return -0.5 * inverse_cholesky_gradient(R, grad)

@@ -11,6 +11,7 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from actgp import checks
+from actgp.autocast import full_precision
 from actgp.convert.build import Settings, build_layers
 from actgp.convert.head import Head
 from actgp.convert.refit import relative_error
@@ -33,6 +34,7 @@ SEED = 0
 LEAST_NOISE = 1e-2  # under q(u), relative to the spread of a layer's outputs
 
 
+@full_precision
 @torch.no_grad()
 def convert(
     network: nn.Module,

@@ -9,6 +9,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
+from actgp.autocast import full_precision
 from actgp.features.match import SpectralMatch
 from actgp.features.units import UnitInputs, units
 from actgp.features.whitening import magnifies
@@ -77,6 +78,7 @@ class InducingFeatures(nn.Module, ABC):
             return units(X, *inputs)
         return self.cross(kernel, X).T @ B.T, kernel(X, diag=True)
 
+    @full_precision
     def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Cov(u_m, f(x_i)), in the precision of X."""
         return self.cross(kernel, checks.inputs(X, self.input_dim))

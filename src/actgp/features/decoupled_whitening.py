@@ -25,6 +25,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vecdot
 
+from actgp.autocast import full_precision
 from actgp.features.match import SpectralMatch
 from actgp.features.whitening import Weights, any_magnify, by_kind, magnification, magnifies
 from actgp.kernels import ZonalKernel
@@ -108,6 +109,7 @@ class DecoupledWhitening(torch.autograd.Function):
         return tuple(each for part in parts for each in part.to(own).unbind())
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, Z, lengthscale, v, lengths, directions, slope, R_u, r, z = ctx.saved_tensors[:-7]
         Kvu, t_slope, A, Kvv, T_slope, R_s, Q = ctx.saved_tensors[-7:]

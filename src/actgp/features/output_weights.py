@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from actgp.autocast import full_precision
 from actgp.features.match import SpectralMatch
 from actgp.features.whitening import Weights, by_kind, plainly
 from actgp.linalg import differentiated, times_few
@@ -51,6 +52,7 @@ class OutputWeights(torch.autograd.Function):
         return *weights.directions.to(dtype).unbind(), *outputs
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, lengths, directions, slope, R = ctx.saved_tensors
         if torch.is_grad_enabled():

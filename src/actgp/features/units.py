@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vecdot
 
+from actgp.autocast import full_precision
 from actgp.kernels import ZonalKernel
 from actgp.linalg import differentiated, rows_in_cache, times_few
 from actgp.sphere import Polynomial, evaluated, lift, project
@@ -143,6 +144,7 @@ class Units(torch.autograd.Function):
         return A, prior
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, A_grad: Tensor | None, prior_grad: Tensor | None) -> tuple[Tensor | None, ...]:
         inputs, kept = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
         X, *_, B = inputs

@@ -28,6 +28,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from actgp.autocast import full_precision
 from actgp.features.match import SpectralMatch
 from actgp.linalg import differentiated, half_sandwich, inverse_cholesky, inverse_choleskys
 from actgp.sphere import evaluated
@@ -147,6 +148,7 @@ class ActivatedWhitening(torch.autograd.Function):
         return *weights.directions.unbind(), *weights.R.unbind(), *relative.unbind()
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         *inputs, lengths, directions, slope, R = ctx.saved_tensors
         if torch.is_grad_enabled():

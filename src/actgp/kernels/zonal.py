@@ -15,6 +15,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
+from actgp.autocast import full_precision
 from actgp.sphere import Polar, lift, project
 
 
@@ -93,6 +94,7 @@ class ZonalKernel(Kernel):
         """Inputs as points of the sphere: radius r and direction x̂ of [x / ℓ, 1]."""
         return project(lift(X / self.lengthscale))
 
+    @full_precision
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False, **params: Any
     ) -> Tensor:

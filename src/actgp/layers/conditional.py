@@ -22,6 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vecdot
 
+from actgp.autocast import full_precision
 from actgp.linalg import differentiated, rows_in_cache, times_few, times_wide
 
 
@@ -111,6 +112,7 @@ class Conditional(torch.autograd.Function):
         return marginals
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         inputs, kept = ctx.saved_tensors[: ctx.number], ctx.saved_tensors[ctx.number :]
         if torch.is_grad_enabled():

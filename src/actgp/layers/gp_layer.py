@@ -17,6 +17,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
+from actgp.autocast import full_precision
 from actgp.features import (
     ActivatedFeatures,
     DecoupledFeatures,
@@ -91,10 +92,12 @@ class GPLayer(nn.Module):
         """L⁻¹."""
         return self.features.whitening(self.kernel).R
 
+    @full_precision
     def constants(self) -> Constants:
         """L⁻¹, m and S, ready for use."""
         return constants_and_kl((self,))[0][0]
 
+    @full_precision
     def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         """A = Kfu L⁻ᵀ, in the precision of X."""
         return self._whiten(X, self.features.whitening(self.kernel))[0]
@@ -103,6 +106,7 @@ class GPLayer(nn.Module):
         """The marginals of q(f(x_i)) for each output."""
         return self.marginals(X, self.constants())
 
+    @full_precision
     def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
         """As `forward`, with what does not depend on X already computed."""
         whitening, m, scales = constants
@@ -122,11 +126,13 @@ class GPLayer(nn.Module):
         """What prevails beyond the horizon, if there is one."""
         return None if self.horizon is None else Horizon(self.kernel, self.horizon)
 
+    @full_precision
     def unexplained(self, X: Float[Tensor, "N D"]) -> Float[Tensor, " N"]:
         """The part of the prior variance k(x, x) that no q(u) can explain: 1 − Σ A² / k(x, x), never below zero."""
         A, prior = self._whiten(X, self.features.whitening(self.kernel))
         return unexplained(A, prior) / prior
 
+    @full_precision
     def joint(self, X: Float[Tensor, "N D"]) -> MultivariateNormal:
         """q(f(x_1), …, f(x_N)), batched over outputs: [P] Gaussians of dimension N."""
         A = self.whiten(X)
@@ -136,6 +142,7 @@ class GPLayer(nn.Module):
             prior = prior + beyond.covariance(X)
         return MultivariateNormal(self._with_prior_mean(A @ self.q.means(), X).T, prior - A @ A.T + AS @ AS.mT)
 
+    @full_precision
     def output_weights(self) -> Float64[Tensor, "M P"]:
         """V = L⁻ᵀ m: the layer's mean is the network layer Kufᵀ V = Vᵀ σ̃(W x̃)."""
         return self.inverse_cholesky().mT @ self.q.means().double()

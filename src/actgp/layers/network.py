@@ -11,6 +11,7 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from actgp.autocast import full_precision
 from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, InducingPoints, means_of
 from actgp.features.alike import Mean
 from actgp.features.points import is_zonal
@@ -99,7 +100,9 @@ class NetworkLayer(nn.Module):
         self.output_weights = nn.Parameter(layer.output_weights().detach().to(layer.q.mean.dtype))  # [M, P]
         self.skip = layer.prior_mean == "identity"
 
+    @full_precision
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
+        X = X.to(self.output_weights.dtype)  # what comes from a backbone under autocast
         output = self.units(X) @ self.output_weights
         return X + output if self.skip else output
 
@@ -137,6 +140,7 @@ def _skipping(f: Mean) -> Mean:
     return lambda X: X + f(X)
 
 
+@full_precision
 def mean_of(layer: GPLayer, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
     """The mean of one layer."""
     return layer_means((layer,))[0](X)

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from actgp.autocast import full_precision
 from actgp.features import units
 from actgp.features.units import Shapes, UnitInputs
 from actgp.layers import conditional
@@ -54,6 +55,7 @@ class UnitMarginals(torch.autograd.Function):
         return marginals
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         given, of_units = ctx.numbers
         saved = ctx.saved_tensors

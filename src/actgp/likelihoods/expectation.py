@@ -7,12 +7,14 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.distributions import Distribution, Normal
 
+from actgp.autocast import full_precision
 from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood, contaminated_expectation
 from actgp.likelihoods.gaussian import gaussian_expectation
 
 NUM_SAMPLES = 32
 
 
+@full_precision
 def expected_log_prob(
     likelihood: Likelihood,
     y: Tensor,
@@ -68,6 +70,7 @@ def conditional(likelihood: Likelihood, f: Float[Tensor, "*batch N P"]) -> Distr
     return distribution
 
 
+@full_precision
 def conditional_log_prob(
     likelihood: Likelihood, f: Float[Tensor, "*batch N P"], y: Tensor
 ) -> Float[Tensor, "*batch N"]:

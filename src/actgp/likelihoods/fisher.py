@@ -10,6 +10,7 @@ from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likeli
 from jaxtyping import Float
 from torch import Tensor
 
+from actgp.autocast import full_precision
 from actgp.likelihoods.contaminated import noise_mixture
 from actgp.likelihoods.expectation import conditional, conditional_log_prob
 from actgp.sampling import seeded
@@ -19,6 +20,7 @@ SEED = 0
 NODES, FARTHEST = 2_001, 10.0  # of an integral over noise: how many, up to how many standard deviations
 
 
+@full_precision
 def fisher_factors(likelihood: Likelihood, f: Float[Tensor, "N P"]) -> Float[Tensor, "K N P"]:
     """r_1, …, r_K at each f_i.
 

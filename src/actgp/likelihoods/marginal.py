@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.distributions import Normal
 
+from actgp.autocast import full_precision
 from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood, contaminated_marginal
 from actgp.likelihoods.expectation import NUM_SAMPLES, conditional, conditional_log_prob, sample_latent
 
@@ -16,6 +17,7 @@ QUADRATURE_POINTS = 61
 QUADRATURE_RANGE = 6.0  # standard deviations
 
 
+@full_precision
 def log_marginal(
     likelihood: Likelihood,
     y: Tensor,

@@ -9,7 +9,7 @@ Hidden layers are sampled, reparametrised; over the last one the likelihood aver
 
 import copy
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 import torch
@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp import checks
+from actgp.autocast import autocasting, full_precision
 from actgp.blueprints import Description, describe_layer, describe_likelihood, describe_state
 from actgp.layers import (
     Constants,
@@ -75,12 +76,12 @@ class DeepGP(nn.Module):
 
     def mean(self, X: Tensor) -> Tensor:
         """The composed means: the network's forward pass. [N] for one output, [N, P] for several."""
-        *_, output = self._composed(layer_means(self.gp_layers), X)
+        *_, output = self._composed(self.gp_layers, self.enter(X))
         return squeeze_outputs(output)
 
     def hidden_means(self, X: Tensor) -> list[Tensor]:
         """What each layer is given when the means of the layers before it are composed: X itself for the first."""
-        return self._composed(layer_means(self.gp_layers[:-1]), X)
+        return self._composed(self.gp_layers[:-1], self.enter(X))
 
     def network(self) -> nn.Sequential:
         """The same function as a plain module of its own: nothing in it knows of Gaussian processes."""
@@ -115,6 +116,7 @@ class DeepGP(nn.Module):
         fit = expected_log_prob(self.likelihood, y, *paths, generator=generator).mean(0)  # [B]
         return num_data / len(X) * fit.sum() - kl
 
+    @full_precision
     def constants_and_kl(self) -> tuple[list[Constants], Float[Tensor, ""]]:
         """What does not depend on x, of each layer, and Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ)): found once for all inputs."""
         return constants_and_kl(self.gp_layers)
@@ -222,14 +224,20 @@ class DeepGP(nn.Module):
             self.check_inputs(X)
         if self.backbone is None:
             return X
-        return checks.inputs(self.backbone(X), self.gp_layers[0].input_dim, "the backbone's output")
+        h = self.backbone(X)
+        if autocasting() and isinstance(h, Tensor):  # which the backbone is free to follow
+            h = h.to(self.gp_layers[0].q.mean.dtype)
+        return checks.inputs(h, self.gp_layers[0].input_dim, "the backbone's output")
 
-    def _composed(self, means: Sequence[Callable[[Tensor], Tensor]], X: Tensor) -> list[Tensor]:
-        return list(accumulate(means, lambda h, mean: mean(h), initial=self.enter(X)))
+    @staticmethod
+    @full_precision
+    def _composed(layers: Sequence[GPLayer], h: Float[Tensor, "N D"]) -> list[Tensor]:
+        return list(accumulate(layer_means(layers), lambda h, mean: mean(h), initial=h))
 
     def _num_paths(self, num_samples: int) -> int:
         return num_samples if len(self.gp_layers) > 1 else 1
 
+    @full_precision
     def along(self, h: Float[Tensor, "N D"], constants: list[Constants], noises: Sequence[Tensor]) -> Paths:
         """Composes the layers along paths h = mean + sd ε, with noises ε [S, N or 1, H] for each hidden layer."""
         first, *others = zip(self.gp_layers, constants, strict=True)

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp import checks
+from actgp.autocast import full_precision
 from actgp.features import ActivatedFeatures, SpectralMatch
 from actgp.layers import GPLayer
 from actgp.models.deep import DeepGP
@@ -79,6 +80,7 @@ class Diagnosis:
         return "\n\n".join([*layers, "\n".join([str(self.shares), *(f"! {text}" for text in self.advice)])])
 
 
+@full_precision
 @torch.no_grad()
 def diagnose(model: SGPR | DeepGP, X: Tensor) -> Diagnosis:
     """Says, per layer, what part of the prior its features leave unexplained at X, and why; and what that costs.

@@ -21,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp import checks
+from actgp.autocast import full_precision
 from actgp.likelihoods import conditional, log_marginal, noise_mixture, noise_variance, targets
 from actgp.models.integration import draws, integrated_moments, nodes
 
@@ -94,6 +95,7 @@ class Prediction:
             f"probabilities need a likelihood of classes, got {type(self.likelihood).__name__}; use mean and variance"
         )
 
+    @full_precision
     def log_prob(self, y: Tensor) -> Float[Tensor, " N"]:
         """The logarithm of p(y_i) under the mixture, summed over outputs."""
         S, N, P = self.component_means.shape
@@ -113,6 +115,7 @@ class Prediction:
                 parts.append(components.logsumexp(0))
         return torch.cat(parts) - log(S)
 
+    @full_precision
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
         """The central interval that holds y with probability `level`: its lower and upper ends.
 
@@ -146,6 +149,7 @@ class Prediction:
         )
 
     @cached_property
+    @full_precision
     def _moments(self) -> tuple[Tensor, Tensor, Tensor]:
         """E[y], aleatoric and epistemic variance, each [N, P]."""
         if isinstance(self.likelihood, GaussianLikelihood):

@@ -3,8 +3,8 @@
     f(t) = Σ_n e_n P_n(t) = g(u) + t q(u),   u = 2t² − 1
 
 Powers of u, summed by Horner's rule, cost one operation a term, or two together with the slope, and smooth activations
-need few of them. Their round-off is ε Σ |h_j|, where h_j are the coefficients of g and q. That of t itself, a product of
-unit vectors, changes f by about ε ‖f'‖, whatever is done. So powers are used where they add little to that,
+need few of them. Their round-off is ε Σ |h_j|, where h_j are the coefficients of g and q. That of t itself, a product
+of unit vectors, changes f by about ε ‖f'‖, whatever is done. So powers are used where they add little to that,
 
     Σ |h_j| ≤ 8 max(‖f‖, ‖f'‖),      ‖f‖² = Σ_n e_n² / N_n,
 
@@ -95,11 +95,13 @@ def polynomial(energies: tuple[float, ...], dimension: int, dtype: torch.dtype, 
     magnitude_of_slope = np.abs(odd).sum() + 4 * sum(np.abs(part) @ np.arange(len(part)) for part in (even, odd))
     safe = magnitude <= AMPLIFICATION * size and magnitude_of_slope <= AMPLIFICATION * size_of_slope
 
-    def tensors(values: NDArray[np.float64]) -> tuple[Tensor, ...]:
+    def tensors(values: NDArray[np.floating]) -> tuple[Tensor, ...]:
         return torch.as_tensor(values if len(values) else np.zeros(1)).to(device=device, dtype=dtype).unbind()
 
     powers = (tensors(even), tensors(odd)) if safe else None
-    return Polynomial(energies, dimension, len(_trimmed(e, unseen)), powers, torch.tensor(-1.0, dtype=dtype, device=device))
+    return Polynomial(
+        energies, dimension, len(_trimmed(e, unseen)), powers, torch.tensor(-1.0, dtype=dtype, device=device)
+    )
 
 
 def derivative_energies(energies: Sequence[float], dimension: int) -> tuple[tuple[float, ...], int]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from actgp.autocast import full_precision
 from actgp.models import GPR, SGPR, DeepGP
 from actgp.training.checkpoint import Run, saved_seeds
 from actgp.training.compiled import check_compilable
@@ -33,6 +34,7 @@ EXACT_STEPS = 200
 CHECKPOINT_SECONDS = 10.0
 
 
+@full_precision
 @torch.enable_grad()
 def fit(
     model: GPR | SGPR | DeepGP,

@@ -1,0 +1,42 @@
+"""Computations that mixed precision would ruin, kept out of it.
+
+Under `torch.autocast` matrix products of float32 are computed in bfloat16, with three digits. Whitened covariances, and
+means that are small differences of large terms, do not survive that. What is decorated here runs with autocast switched
+off, in the precision of what it is given; a network in front, a user's own, keeps to what the caller wants.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeVar
+
+import torch
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def full_precision(function: Callable[P, T]) -> Callable[P, T]:
+    """The same function with autocast switched off while it runs."""
+
+    @wraps(function)
+    def exact(*args: P.args, **kwargs: P.kwargs) -> T:
+        if not autocasting():
+            return function(*args, **kwargs)
+        with ExitStack() as stack:
+            for kind in _device_types():
+                stack.enter_context(torch.autocast(kind, enabled=False))
+            return function(*args, **kwargs)
+
+    return exact
+
+
+def autocasting() -> bool:
+    """Whether autocast is on, for any device."""
+    return any(torch.is_autocast_enabled(kind) for kind in _device_types())
+
+
+@lru_cache(maxsize=1)
+def _device_types() -> tuple[str, ...]:
+    accelerator = torch.accelerator.current_accelerator()
+    return ("cpu",) if accelerator is None else ("cpu", accelerator.type)
