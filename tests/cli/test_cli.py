@@ -18,6 +18,8 @@ def run(*arguments: str) -> str:
 def test_tables_are_printed_and_written(tmp_path: Path) -> None:
     output = run("tables", "--output", str(tmp_path))
     assert "0.0234" in output
+    assert "…" not in output  # nothing is cut off where there are 80 columns
+    assert sum(line.startswith("3 ") and line.endswith(" 0 ") for line in output.splitlines()) == 6
     assert sorted(path.name for path in tmp_path.glob("*.csv")) == [
         "eigenvalues_arc_cosine.csv",
         "eigenvalues_relu.csv",

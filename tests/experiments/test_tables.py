@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -81,17 +82,32 @@ def test_csv_round_trip(tables: tuple[EigenvalueTable, EigenvalueTable], tmp_pat
         assert read == tuple(map(tuple, table.rows))  # to the last bit
 
 
-def test_rendered_tables_fit_a_terminal_of_100_columns(tables: tuple[EigenvalueTable, EigenvalueTable]) -> None:
-    rendered = render_tables(tables)
-    assert len(rendered) == 4  # two shapes, odd and even dimensions
-    console = Console(width=100, file=io.StringIO())
-    for table in rendered:
-        console.print(table)
-    text = console.file.getvalue()
+def printed(tables: tuple[EigenvalueTable, EigenvalueTable], width: int) -> str:
+    """What a terminal of that width shows, or a pipe."""
+    console = Console(width=width, file=io.StringIO())
+    for table in render_tables(tables):
+        console.print(table, crop=False)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [20, 80, 120])
+def test_rendered_tables_show_every_number_in_full(tables: tuple[EigenvalueTable, EigenvalueTable], width: int) -> None:
+    text = printed(tables, width)
     assert "…" not in text  # nothing was cut off
-    assert max(map(len, text.splitlines())) <= 100
+    rows = [line.split() for line in text.splitlines() if line[:1].isdigit()]
+    assert [row[0] for row in rows] == [str(n) for n in range(10)] * 6  # the column n
+    shown = Counter(cell for row in rows for cell in row[1:])
+    values = [value for table in tables for row in table.rows for value in row[2:] if value is not None]
+    assert shown == Counter(f"{value:.3g}" for value in values)
+
+
+def test_rendered_tables_fit_a_terminal_of_80_columns(tables: tuple[EigenvalueTable, EigenvalueTable]) -> None:
+    text = printed(tables, 80)
+    assert max(map(len, text.splitlines())) <= 80
     for d in ODD_DIMENSIONS + EVEN_DIMENSIONS:
         assert text.count(f"d = {d}") == 2
-    row = next(line for line in text.splitlines() if line.startswith("3 "))
-    assert row.split()[1:][2::3] == ["0", "0", "0"]  # exact zeros, shown as 0
-    assert row.split()[1:][1::3] == ["-3.53e-17", "4.24e-17", "5.3e-17"]  # the paper's
+    headings = [line.split() for line in text.splitlines() if "numerical" in line]
+    assert headings == [["n", "numerical", "actgp", "numerical", "paper", "actgp"]] * 6
+    rows = [line.split() for line in text.splitlines() if line.startswith("3 ")]
+    assert [row[5] for row in rows] == ["0"] * 6  # exact zeros, shown as 0
+    assert [row[4] for row in rows[:3]] == ["-3.53e-17", "4.24e-17", "5.3e-17"]  # the paper's

@@ -79,7 +79,7 @@ def tables(output: Output = Path("tables")) -> None:
     """Print and write (CSV) the paper's eigenvalue tables, numerical and analytical side by side with ours."""
     _make(output)
     for table in experiments.render_tables():
-        console.print(table)
+        console.print(table, crop=False)
     _report(experiments.write_tables(output))
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from scipy.integrate import fixed_quad
 from scipy.special import eval_chebyt, eval_gegenbauer
@@ -30,6 +31,7 @@ Values = NDArray[np.float64]
 Shape = Callable[[Values], Values]
 
 NUM_LEVELS = 10
+ANY_WIDTH = 1_000  # of a terminal, in which every table fits
 NUM_NODES = 50  # on each half; the integrand is smooth there
 ODD_DIMENSIONS = (3, 5, 7)
 EVEN_DIMENSIONS = (2, 4, 6)
@@ -112,11 +114,15 @@ def write_tables(folder: Path) -> list[Path]:
 
 
 def render_tables(tables: Sequence[EigenvalueTable] | None = None) -> list[Table]:
-    """The tables for a terminal of 100 columns: for each shape one with the paper's odd d, one with even d."""
+    """The tables for a terminal of 80 columns: three for each shape, of an even dimension and the odd one above it.
+
+    They are as wide as their numbers, and no narrower in a narrow terminal: printed with `crop=False`, their lines run
+    on there, and no digit or exponent is cut off.
+    """
     return [
         _render(table, dimensions)
         for table in (eigenvalue_tables() if tables is None else tables)
-        for dimensions in (ODD_DIMENSIONS, EVEN_DIMENSIONS)
+        for dimensions in zip(EVEN_DIMENSIONS, ODD_DIMENSIONS, strict=True)
     ]
 
 
@@ -140,21 +146,21 @@ def _polynomial(n: int, d: int, t: Values) -> Values:
 
 
 def _render(table: EigenvalueTable, dimensions: tuple[int, ...]) -> Table:
-    with_paper = any(row.paper is not None for row in table.rows if row.dimension in dimensions)
     rendered = Table(
         title=table.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
     )
-    rendered.add_column("\nn", justify="right", no_wrap=True)
+    columns = [("\nn", [str(n) for n in range(NUM_LEVELS)])]
     for d in dimensions:
-        rendered.add_column(f"d = {d}\nnumerical", justify="right", no_wrap=True)
-        if with_paper:
-            rendered.add_column("\npaper", justify="right", no_wrap=True)
-        rendered.add_column("\nactgp", justify="right", no_wrap=True, style="bold")
-    cells = {(row.dimension, row.level): row for row in table.rows}
-    for n in range(NUM_LEVELS):
-        line = [str(n)]
-        for row in (cells[d, n] for d in dimensions):
-            values = (row.numerical, row.paper, row.actgp) if with_paper else (row.numerical, row.actgp)
-            line += ["" if value is None else f"{value:.3g}" for value in values]
+        rows = sorted((row for row in table.rows if row.dimension == d), key=lambda row: row.level)
+        columns.append((f"d = {d}\nnumerical", [f"{row.numerical:.3g}" for row in rows]))
+        printed = [f"{row.paper:.3g}" for row in rows if row.paper is not None]
+        if printed:
+            columns.append(("\npaper", printed))
+        columns.append(("\nactgp", [f"{row.actgp:.3g}" for row in rows]))
+    for heading, _ in columns:
+        style = "bold" if heading.endswith("actgp") else ""
+        rendered.add_column(heading, justify="right", no_wrap=True, style=style)
+    for line in zip(*(texts for _, texts in columns), strict=True):
         rendered.add_row(*line)
+    rendered.width = Console(width=ANY_WIDTH).measure(rendered).maximum  # else rich cuts numbers to fit a terminal
     return rendered
