@@ -144,4 +144,6 @@ def _record(
         mapped_error=relative_error(difference - difference.mean(0), T),
         refitted_error=relative_error(layer.whiten(X) @ layer.q.mean - T, T),
         unexplained=layer.unexplained(X).mean().item(),
+        num_levels=features.num_levels,
+        overshoot=features.overshoots(layer.kernel)[-1].item(),
     )

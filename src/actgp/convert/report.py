@@ -7,6 +7,7 @@ from rich.text import Text
 
 GOOD = 0.02  # an overall difference above it is shown in red
 UNEXPLAINED_WARNING = 0.5
+OVERSHOOT_WARNING = 10.0
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class LayerConversion:
         mapped_error: Relative RMSE of the layer's outputs with the network's weights as they are, up to a constant.
         refitted_error: Relative RMSE after the closed-form refit.
         unexplained: The mean fraction of the prior variance that the layer's features leave unexplained.
+        num_levels: Ñ, the levels of the activation that are kept.
+        overshoot: The size of the activation, cut after them, at t = ±1, relative to what it should be there.
     """
 
     units: int
@@ -34,6 +37,8 @@ class LayerConversion:
     mapped_error: float
     refitted_error: float
     unexplained: float
+    num_levels: int
+    overshoot: float
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,13 @@ class ConversionReport:
             "a network with a smoother activation (softplus) leaves less"
             for i, layer in enumerate(self.layers, start=1)
             if layer.unexplained > UNEXPLAINED_WARNING
+        ]
+        found += [
+            f"! the activation of layer {i}, cut after {layer.num_levels} levels, is {layer.overshoot:.2g} times too large "
+            "at t = ±1, for inputs along a unit's weights; a network with a smoother activation has none of this, and "
+            "fewer levels (num_levels) less, for a mean that is further from the network's"
+            for i, layer in enumerate(self.layers, start=1)
+            if layer.overshoot > OVERSHOOT_WARNING
         ]
         return found
 

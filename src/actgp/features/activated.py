@@ -22,6 +22,7 @@ from actgp.kernels import ZonalKernel
 from actgp.sphere import zonal_series
 
 LARGEST_ENERGY = 1e30  # beyond it a float32 model would overflow
+OVERSHOOT_WARNING = 10.0
 
 
 class ActivatedFeatures(InducingFeatures):
@@ -86,6 +87,18 @@ class ActivatedFeatures(InducingFeatures):
         match = self.match(kernel)
         return None if match.learnt else match
 
+    def overshoots(self, kernel: Kernel) -> Float64[Tensor, " L"]:
+        """What the activation, cut after 1, …, Ñ levels, is at t = ±1 at most, relative to max |σ|.
+
+        Between two random directions of many dimensions t is small, and there the series converges. At t = ±1 that of a
+        kinked or sharp activation does so only after many more levels than dimensions: until then it grows with each.
+        """
+        a = self.match(kernel).shared.detach()
+        at_one, at_minus_one = a.cumsum(0), (a * (-1.0) ** torch.arange(len(a), device=a.device)).cumsum(0)
+        ends = torch.tensor([-1.0, 1.0], dtype=torch.float64, device=a.device)
+        largest = self.activation(ends).detach().abs().max().clamp_min(torch.finfo(torch.float64).tiny)
+        return torch.maximum(at_one.abs(), at_minus_one.abs()) / largest
+
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
         zonal = self._zonal(kernel)
         directions = nn.functional.normalize(self.weights.double(), dim=-1)
@@ -119,7 +132,18 @@ class ActivatedFeatures(InducingFeatures):
                 f"activation and kernel must share a level, got none among the first {self.num_levels}; "
                 "raise num_levels, or use MatchedKernel with this activation"
             )
-        return match.complaints()
+        return [*self._overshooting(kernel), *match.complaints()]
+
+    def _overshooting(self, kernel: Kernel) -> list[str]:
+        overshoots = self.overshoots(kernel)
+        if not overshoots[-1] > OVERSHOOT_WARNING:
+            return []
+        enough = int((overshoots <= OVERSHOOT_WARNING).nonzero()[-1]) + 1  # the first level never overshoots
+        return [
+            f"the activation, cut after {self.num_levels} levels in {self.input_dim} dimensions, is "
+            f"{overshoots[-1].item():.2g} times too large at t = ±1, for inputs along a unit's weights, and its norm "
+            f"hides what it explains; use num_levels={enough}, or a smoother activation (Softplus, or a smaller beta)"
+        ]
 
     def _zonal(self, kernel: Kernel) -> ZonalKernel:
         if not isinstance(kernel, ZonalKernel):

@@ -27,7 +27,7 @@ from torch.linalg import vecdot
 
 from actgp.autocast import full_precision
 from actgp.features.match import SpectralMatch
-from actgp.features.whitening import Weights, any_magnify, by_kind, magnification, magnifies
+from actgp.features.whitening import LARGEST_NORM, Weights, any_magnify, by_kind, magnification, magnifies
 from actgp.kernels import ZonalKernel
 from actgp.linalg import differentiated, inverse_cholesky, inverse_cholesky_gradient, inverse_choleskys
 from actgp.sphere import evaluated, lift, project
@@ -64,6 +64,7 @@ def decoupled_whitenings(
     if torch.is_grad_enabled():
         found = DecoupledWhitening.apply(kernel, match, dtype, *_flat(layers))
         return [Parts(*parts) for parts in zip(*by_kind(found, len(Parts._fields)), strict=True)]
+    dtype = torch.float64 if match.norm > LARGEST_NORM else dtype
     return [_in_precision(_plainly(*layer, kernel, match), layer, dtype) for layer in layers]
 
 
@@ -101,7 +102,8 @@ class DecoupledWhitening(torch.autograd.Function):
         R[:, M:, :M] = torch.bmm(R_s, Q).neg_()
         sd = (amplitudes.square().mean(-1) / v).sqrt_()  # √k(z, z) = √v r
         largest = torch.maximum(magnification(R_u), magnification(R_s, sd))
-        own = torch.float64 if dtype == R.dtype or any_magnify(largest) else dtype
+        exact = dtype == R.dtype or match.norm > LARGEST_NORM or any_magnify(largest)
+        own = torch.float64 if exact else dtype
         ctx.kernel, ctx.match = kernel, match
         saved = (Z, lengthscale, v, *weights, r, z, Kvu, t_slope, A, Kvv, T_slope.mul_(radii), R_s, Q)
         ctx.save_for_backward(*inputs, *(tensor.to(own) for tensor in saved))

@@ -54,6 +54,11 @@ class SpectralMatch:
         k = torch.where(self.kernel_energies > 0, self.kernel_energies, 1.0)
         return self.shared**2 / k
 
+    @cached_property
+    def norm(self) -> float:
+        """κ(1) = Σ_n c_n, the squared RKHS norm of a feature at v = 1."""
+        return self.norms.detach().sum().item()
+
     @property
     def learnt(self) -> bool:
         """Whether energies are to be differentiated."""

@@ -36,6 +36,7 @@ from actgp.tracing import exceeds
 
 T = TypeVar("T")
 LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
+LARGEST_NORM = 1e12  # κ(1), beyond which products of Rᵀ, R and κ' leave the range of float32
 
 
 def magnifies(R: Float64[Tensor, "M M"], sd: Float64[Tensor, ""] | None = None) -> bool:
@@ -83,6 +84,7 @@ def whitenings(
         found = ActivatedWhitening.apply(match, dtype, *Ws, *variances)
         return [Parts(*parts) for parts in zip(*by_kind(found, 3), strict=True)]
     plain = (plainly(W, variance, match) for W, variance in zip(Ws, variances, strict=True))
+    dtype = torch.float64 if match.norm > LARGEST_NORM else dtype
     return [
         Parts(directions, R) if dtype == R.dtype or magnifies(R) else Parts(directions.to(dtype), R.to(dtype))
         for directions, R in plain
@@ -114,7 +116,8 @@ class Weights(NamedTuple):
         directions = W / lengths
         T = torch.bmm(directions, directions.mT)
         R = inverse_choleskys(match.kappa(T.dtype, T.device)(T), torch.stack(tuple(variances)).to(T.dtype).sqrt_())
-        own = torch.float64 if dtype == R.dtype or any_magnify(magnification(R)) else dtype
+        exact = dtype == R.dtype or match.norm > LARGEST_NORM or any_magnify(magnification(R))
+        own = torch.float64 if exact else dtype
         slope = match.kappa_slope(own, T.device)(T.to(own))
         return cls(lengths.to(own), directions.to(own), slope, R.to(own)), R
 

@@ -53,12 +53,16 @@ class LayerDiagnosis:
                 ("activation lost: levels the kernel lacks", f"{self.match.lost:.2%}"),
                 ("prior missing: levels the activation lacks", f"{self.match.missing:.2%}"),
                 ("prior truncated: levels that are not kept", f"{self.match.truncated:.2%}"),
-                ("truncation error of the activation", f"{self.truncation_error:.2%}"),
+                ("truncation error of the activation", _percent(self.truncation_error)),
                 ("RKHS norm of a feature", f"{self.norm:.3g}"),
                 ("... share of its square on the upper levels", f"{self.match.upper_norm:.2%}"),
             ]
         lines = [f"{name:<46}{value:>10}" for name, value in rows]
         return "\n".join([*lines, *(f"! {text}" for text in self.advice)])
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction:.2%}" if fraction < 10 else f"{fraction:.1e} ×"
 
 
 @dataclass(frozen=True)

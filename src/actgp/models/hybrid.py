@@ -58,6 +58,7 @@ def hybrid(
     hidden_dim: int | None = None,
     activation: str | Activation | None = None,
     kernel: KernelName = "arccosine",
+    num_levels: int = 20,
     num_points: int | None = None,
     likelihood: Likelihood | None = None,
     generator: torch.Generator | None = None,
@@ -78,6 +79,7 @@ def hybrid(
         hidden_dim: The width between layers; P by default.
         activation: As in `deep_gp`.
         kernel: As in `deep_gp`.
+        num_levels: As in `deep_gp`. For ReLU behind many features, few: 4 at 128 of them, as a warning then says.
         num_points: As in `deep_gp`.
         likelihood: A gpytorch likelihood; by default softmax over P classes.
         generator: Draws the initial directions.
@@ -107,6 +109,7 @@ def hybrid(
         hidden_dim=P if hidden_dim is None else hidden_dim,
         activation=activation,
         kernel=kernel,
+        num_levels=num_levels,
         num_points=num_points,
         likelihood=likelihood,
         generator=generator,
