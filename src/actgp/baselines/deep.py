@@ -102,7 +102,7 @@ class PublishedDeepGP:
         recipe = Recipe(network_steps=settings.network_steps, patience=settings.patience)
         draw_means(self.model, batches, g)
         self.model.train()
-        stage = network_stage(self.model, recipe, (X[held], y[held, None]))
+        stage = network_stage(self.model, recipe, len(X) - len(held), (X[held], y[held, None]))
         stage.run(batches, lambda objective, rate=1.0: None, None, lambda: None)
         error = (self.model.mean(X[train]) - y[train]).square().mean().item()
         self.model.likelihood.noise = max(error, 2 * SMALLEST_VARIANCE)

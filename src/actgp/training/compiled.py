@@ -16,6 +16,7 @@ from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, fx
 
 from actgp.models import DeepGP
+from actgp.models.priors import has_priors
 from actgp.training.recording import Function, first_line, has_fixed_spectra
 
 ON_CPU = {
@@ -36,6 +37,8 @@ def check_compilable(model: DeepGP) -> None:
             "compile=True is for layers alone, got a backbone; leave compile out, or freeze the backbone with "
             "requires_grad_(False) and pass X and y as tensors"
         )
+    if has_priors(model):
+        raise ValueError("compile=True is for models without priors on parameters, got some; leave compile out")
     for i, layer in enumerate(model.gp_layers, start=1):
         if not has_fixed_spectra(layer):
             raise ValueError(

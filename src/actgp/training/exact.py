@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from actgp.models import GPR, SGPR
+from actgp.models.priors import log_prior
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Stopped
 
@@ -23,7 +24,12 @@ NOT_DECOMPOSED = (NanError, NotPSDError)  # what gpytorch raises for a covarianc
 def fit_exactly(model: GPR | SGPR, num_steps: int, progress: bool) -> FitResult:
     """SciPy's L-BFGS on a deterministic objective; ends, also when interrupted, at the last step it accepted."""
     start = time.perf_counter()
-    objective: Callable[[], Tensor] = model.log_evidence if isinstance(model, GPR) else model.elbo
+    evidence: Callable[[], Tensor] = model.log_evidence if isinstance(model, GPR) else model.elbo
+
+    def objective() -> Tensor:
+        prior = log_prior(model)
+        return evidence() if prior is None else evidence() + prior
+
     parameters = [p for p in model.parameters() if p.requires_grad]
     model.train()
     objectives: list[float] = []

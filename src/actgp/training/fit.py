@@ -55,8 +55,9 @@ def fit(
     converges. SVGP and DeepGP are trained on minibatches in stages: as a network; after a warm start in closed form, as
     a posterior; and, if rows were held out to judge these by, as a posterior of all rows. An interrupt leaves the model
     as it was after the last step, with predictions as wide as held-out rows have chosen, if they have. Where targets
-    are rounded, Gaussian noise is kept above the rounding. A backbone is trained in all stages, unless none of its
-    parameters requires a gradient: then the layers are fitted to what it makes of X.
+    are rounded, Gaussian noise is kept above the rounding. Priors that are registered on parameters, by gpytorch's
+    `register_prior`, enter every objective: parameters are fitted a posteriori. A backbone is trained in all stages,
+    unless none of its parameters requires a gradient: then the layers are fitted to what it makes of X.
 
     Args:
         model: The model, changed in place.
@@ -109,10 +110,10 @@ def fit(
     data = data_of_stages(model, X, y, recipe, device, orders, held_out)
     model.to(device)
     paths = torch.Generator(device).manual_seed(seeds[2])
-    (_, judges), (batches, others), *last = data
+    (first, judges), (batches, others), *last = data
     weight = recipe.weight(judged=others is not None)
     stages = (
-        network_stage(model, recipe, judges),
+        network_stage(model, recipe, first.num_data, judges),
         posterior_stage(model, recipe, batches.num_data, paths, weight, others),
         *(final_stage(model, recipe, whole.num_data, paths, weight) for whole, _ in last),
     )

@@ -3,6 +3,8 @@
 network:     log p(y_i | f(x_i)) at the composed means f
 elbo:        E[log p(y_i | h_iL)] − w KL / N
 predictive:  log (1/S) Σ_s p(y_i | path s) − w KL / N
+
+each plus log p(θ) / N, where priors are registered on parameters θ: maximum a posteriori.
 """
 
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ from torch import Tensor, nn
 
 from actgp.likelihoods import conditional_log_prob, expected_log_prob, log_marginal
 from actgp.models import DeepGP
+from actgp.models.priors import has_priors, log_prior
 from actgp.training.recipe import Recipe
 
 SCORE_SAMPLES = 10
@@ -38,19 +41,26 @@ class Evaluation(NamedTuple):
             p.grad = gradient if p.grad is None else p.grad + gradient
 
 
-def network_objective(model: DeepGP, X: Tensor, y: Tensor) -> Evaluation:
-    """The log-likelihood of the network.
+def network_objective(model: DeepGP, X: Tensor, y: Tensor, num_data: int | None = None) -> Evaluation:
+    """The log-likelihood of the network, and, where N is given, priors.
 
-    For Gaussian noise the loss is the squared error, and what is reported the log-likelihood with that as the noise.
+    For Gaussian noise the loss is the squared error e, and what is reported the log-likelihood with that as the noise,
+    −P/2 log e up to a constant. Its slope is that of e times −P / 2e, and so log p(θ) / N counts 2e / P in the loss.
     """
     f = model.mean(X)
     f = f.unsqueeze(-1) if f.ndim == 1 else f  # [B, P]
     if isinstance(model.likelihood, GaussianLikelihood):
-        error = nn.functional.mse_loss(f, y)
-        smallest = torch.finfo(error.dtype).tiny
-        return Evaluation(error, -0.5 * y.shape[1] * (log(2 * pi) + 1 + error.detach().clamp_min(smallest).log()))
-    objective = conditional_log_prob(model.likelihood, f, y).mean()
-    return Evaluation(-objective, objective.detach())
+        loss = error = nn.functional.mse_loss(f, y)
+        noise = error.detach().clamp_min(torch.finfo(error.dtype).tiny)
+        objective = -0.5 * y.shape[1] * (log(2 * pi) + 1 + noise.log())
+        weight = 2 / y.shape[1] * noise
+    else:
+        objective = conditional_log_prob(model.likelihood, f, y).mean()
+        loss, weight = -objective, torch.ones_like(objective)
+    if num_data is not None and (prior := log_prior(model)) is not None:
+        share = prior.to(loss) / num_data
+        loss, objective = loss - weight * share, objective + share
+    return Evaluation(loss, objective.detach())
 
 
 def posterior_objective(
@@ -62,7 +72,7 @@ def posterior_objective(
     kl_weight: float,
     generator: torch.Generator | None,
 ) -> Evaluation:
-    """The ELBO or the predictive objective, with a weighted KL."""
+    """The ELBO or the predictive objective, with a weighted KL, and priors."""
     noises = model.noises(X, recipe.num_samples, generator=generator)
     return objective_along(model, X, y, noises, num_data, recipe, kl_weight, generator)
 
@@ -86,13 +96,24 @@ def objective_along(
         densities = log_marginal(model.likelihood, y, *paths, generator=generator)  # [S, B]
         fit = densities.logsumexp(0) - log(len(densities))
     objective = fit.mean() - kl_weight / num_data * kl
+    if (prior := log_prior(model)) is not None:
+        objective = objective + prior.to(objective) / num_data
     return Evaluation(-objective * num_data, objective.detach())
 
 
 @torch.no_grad()
-def network_score(model: DeepGP, X: Tensor, y: Tensor) -> float:
-    """How well the network predicts rows that it is not trained on: the higher the better."""
-    return -network_objective(model, X, y).loss.item()
+def network_score(model: DeepGP, X: Tensor, y: Tensor, num_data: int) -> float:
+    """How well the network predicts rows that it is not trained on: the higher the better. Priors count here, too.
+
+    Args:
+        model: The model.
+        X: Inputs of these rows.
+        y: Their targets.
+        num_data: N, the rows that it is trained on.
+    """
+    if not has_priors(model):
+        return -network_objective(model, X, y).loss.item()
+    return network_objective(model, X, y, num_data).objective.item()
 
 
 @torch.no_grad()

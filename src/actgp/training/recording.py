@@ -25,6 +25,7 @@ from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeature
 from actgp.layers import GPLayer
 from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.models import DeepGP
+from actgp.models.priors import has_priors
 from actgp.tracing import is_above, listening, traced
 from actgp.training.objectives import Evaluation
 
@@ -139,6 +140,7 @@ def replayable(model: DeepGP) -> bool:
     parts = [(layer.kernel, layer.features) for layer in model.gp_layers]
     return (
         model.backbone is None
+        and not has_priors(model)
         and type(model.likelihood) in (GaussianLikelihood, ContaminatedGaussianLikelihood)
         and all(type(layer) is GPLayer and has_fixed_spectra(layer) for layer in model.gp_layers)
         and all(type(features) in (ActivatedFeatures, DecoupledFeatures) for _, features in parts)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from actgp.layers import mean_of
 from actgp.models import DeepGP
+from actgp.models.priors import log_prior
 from actgp.training.compiled import compiled
 from actgp.training.data import Batch, Batches
 from actgp.training.loop import Stage
@@ -38,7 +39,7 @@ LAST_RATE, LAST_NATURAL_RATE = 0.2, 0.5  # its rates, as parts of those of stage
 SKIP_SPREAD = 0.3  # of what a layer adds to its skip connection at first, relative to its inputs
 
 
-def network_stage(model: DeepGP, recipe: Recipe, held_out: Batch | None) -> Stage:
+def network_stage(model: DeepGP, recipe: Recipe, num_data: int, held_out: Batch | None) -> Stage:
     """Everything but S, and Gaussian noise, by Adam."""
     untouched = {id(layer.q.raw_scale_tril) for layer in model.gp_layers}
     if isinstance(model.likelihood, GaussianLikelihood):  # the squared error does not depend on it
@@ -51,9 +52,9 @@ def network_stage(model: DeepGP, recipe: Recipe, held_out: Batch | None) -> Stag
         )
     optimisers: list[torch.optim.Optimizer] = [torch.optim.Adam(own, lr=recipe.network_rate, fused=True)] if own else []
 
-    evaluate = _recorded(model, partial(network_objective, model), recipe)
+    evaluate = _recorded(model, partial(network_objective, model, num_data=num_data), recipe)
 
-    monitor = None if held_out is None else lambda: network_score(model, *held_out)
+    monitor = None if held_out is None else lambda: network_score(model, *held_out, num_data)
     schedule = Schedule(recipe.network_steps, recipe.patience)
     return Stage("network", model, evaluate, optimisers, schedule, monitor)
 
@@ -86,7 +87,12 @@ def posterior_stage(
     def evaluate(X: Tensor, y: Tensor) -> Evaluation:
         return objective(X, y, *model.noises(X, recipe.num_samples, generator=generator))
 
-    monitor = None if held_out is None else lambda: posterior_score(model, *held_out)
+    def score() -> float:
+        assert held_out is not None
+        prior = log_prior(model)
+        return posterior_score(model, *held_out) + (0.0 if prior is None else prior.item() / num_data)
+
+    monitor = None if held_out is None else score
     schedule = Schedule(recipe.num_steps, recipe.patience, DECAY)
     return Stage("posterior", model, evaluate, optimisers, schedule, monitor, MEMORY, hope=None)
 
