@@ -351,8 +351,8 @@ REFUSED: dict[str, tuple[Callable[[], torch.nn.Module], str]] = {
         "a likelihood must be one of .*, got Noise at likelih",
     ),
     "batch of noise": (
-        lambda: shallow(actgp.ArcCosine(2), gpl.LaplaceLikelihood(batch_shape=torch.Size([2]))),
-        r"one number for each parameter, got shapes \{'raw_noise': \[2, 1\]\} at likelihood; leave out batch_shape",
+        lambda: shallow(actgp.ArcCosine(2), gpl.LaplaceLikelihood(batch_shape=torch.Size([1]))),
+        r"one number for each parameter, got shapes \{'raw_noise': \[1, 1\]\} at likelihood; leave out batch_shape",
     ),
     "prior": (
         lambda: shallow(gpk.RBFKernel(lengthscale_prior=GammaPrior(1.0, 1.0))),
