@@ -282,11 +282,11 @@ def test_wrong_backbones_are_refused_and_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="without a backbone must be loaded without one, got Sequential; leave backbo"):
         actgp.load(tmp_path / "without", backbone=backbone())
     for wrong, message in (
-        (torch.nn.Linear(2, 2), "with no tensor backbone.0.bias, got one; build it as"),
-        (torch.nn.Sequential(*backbone(), torch.nn.Linear(2, 2)), "with a tensor backbone.3.bias, got none; build it"),
+        (torch.nn.Linear(2, 2), "with a tensor backbone.0.bias, got none; build it as"),
+        (torch.nn.Sequential(*backbone(), torch.nn.Linear(2, 2)), "with no tensor backbone.3.bias, got one; build it"),
         (
             torch.nn.Sequential(*backbone()[:2], torch.nn.Linear(3, 4)),
-            r"backbone.2.weight of shape \[4, 3\], got \[2, 3\]",
+            r"backbone.2.bias of shape \[2\], got \[4\]; build it",
         ),
     ):
         before = copy.deepcopy(wrong.state_dict())
@@ -351,8 +351,8 @@ REFUSED: dict[str, tuple[Callable[[], torch.nn.Module], str]] = {
         "a likelihood must be one of .*, got Noise at likelih",
     ),
     "batch of noise": (
-        lambda: shallow(actgp.ArcCosine(2), gpl.LaplaceLikelihood(batch_shape=torch.Size([2]))),
-        r"one number for each parameter, got shapes \{'raw_noise': \[2, 1\]\} at likelihood; leave out batch_shape",
+        lambda: shallow(actgp.ArcCosine(2), gpl.LaplaceLikelihood(batch_shape=torch.Size([1]))),
+        r"one number for each parameter, got shapes \{'raw_noise': \[1, 1\]\} at likelihood; leave out batch_shape",
     ),
     "prior": (
         lambda: shallow(gpk.RBFKernel(lengthscale_prior=GammaPrior(1.0, 1.0))),

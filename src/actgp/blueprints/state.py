@@ -63,8 +63,8 @@ def give_state(model: nn.Module, source: Source) -> None:
     """Gives a model the tensors of a description, exactly as they are; changes nothing if one does not fit."""
     own: dict[str, Tensor] = {**model.state_dict(keep_vars=True), **_quadratures(model)}
     given = {name: tensor for name, tensor in source.tensors.items() if not name.startswith(DATA)}
-    if mismatch := _mismatch(own, given):
-        source.refuse(*mismatch)
+    if difference := mismatch(own, given):
+        source.refuse(*difference)
     parameters = dict(model.named_parameters(remove_duplicate=False))
     frozen, tied = source.get("frozen", list), source.get("tied", dict)
     for name in (*frozen, *tied, *tied.values()):
@@ -82,44 +82,24 @@ def give_state(model: nn.Module, source: Source) -> None:
         setattr(model.get_submodule(owner), own_name, parameters[other])
 
 
-def check_backbone(source: Source, backbone: nn.Module | None) -> None:
-    """Refuses a backbone that is missing, not needed, or of another structure than the one that was saved."""
-    needed = source.entries.get("backbone", False) is True
-    saved = {name: tensor for name, tensor in source.tensors.items() if name.startswith(BACKBONE)}
-    if not needed and backbone is not None:
-        raise ValueError(
-            f"a model without a backbone must be loaded without one, got {type(backbone).__name__}; leave backbone out"
-        )
-    if needed and not isinstance(backbone, nn.Module):
-        raise ValueError(
-            f"a model with a backbone must be loaded with a module of the same structure, got {backbone!r}; files hold "
-            "its tensors but not its code: pass backbone=…, built as it was before saving"
-        )
-    if backbone is not None:
-        own = {BACKBONE + name: tensor for name, tensor in backbone.state_dict(keep_vars=True).items()}
-        if mismatch := _mismatch(own, saved):
-            raise ValueError(
-                f"the backbone must have the structure of the one that was saved, with {mismatch[0]}, got "
-                f"{mismatch[1]}; build it as it was before saving"
-            )
+class Mismatch(NamedTuple):
+    """What tensors should be, and are not."""
 
-
-class _Mismatch(NamedTuple):
     expected: str
     got: str
 
 
-def _mismatch(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> _Mismatch | None:
+def mismatch(expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> Mismatch | None:
     """The first difference in names, shapes or kinds of number, if there is one."""
-    for name in sorted(own.keys() ^ given.keys()):
-        return _Mismatch(f"a tensor {name}", "none") if name in own else _Mismatch(f"no tensor {name}", "one")
-    for name, tensor in own.items():
+    for name in sorted(expected.keys() ^ given.keys()):
+        return Mismatch(f"a tensor {name}", "none") if name in expected else Mismatch(f"no tensor {name}", "one")
+    for name, tensor in expected.items():
         shape, other = list(tensor.shape), list(given[name].shape)
         if shape != other:
-            return _Mismatch(f"{name} of shape {shape}", str(other))
+            return Mismatch(f"{name} of shape {shape}", str(other))
         both_real = tensor.is_floating_point() and given[name].is_floating_point()
         if not both_real and tensor.dtype != given[name].dtype:
-            return _Mismatch(f"{name} of a dtype like {tensor.dtype}", str(given[name].dtype))
+            return Mismatch(f"{name} of a dtype like {tensor.dtype}", str(given[name].dtype))
     return None
 
 

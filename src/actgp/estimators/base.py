@@ -18,6 +18,7 @@ from torch import Tensor
 from actgp import checks, files
 from actgp.activations import Activation
 from actgp.activations import activation as activation_of
+from actgp.estimators.dates import refuse_dates
 from actgp.estimators.defaults import hidden_layers, recipe_for
 from actgp.estimators.parts import Part, describe_parameters, describe_scaler
 from actgp.estimators.scaling import fitted_scaler
@@ -108,6 +109,8 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
                 "pass e.g. actgp.Recipe(num_steps=500)"
             )
         check_random_state(self.random_state)
+        refuse_dates(X, "X")
+        refuse_dates(y, "y")
         checked: tuple[NDArray[Any], NDArray[Any]] = validate_data(
             clone(self), X, y, dtype=np.float64, ensure_min_samples=FEWEST_ROWS, **options
         )
@@ -153,6 +156,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     def _inputs(self, X: ArrayLike) -> Tensor:
         """Rows as the model wants them."""
         check_is_fitted(self, "model_")
+        refuse_dates(X, "X")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return torch.from_numpy(self.input_scaler_.transform(X)).to(next(self.model_.parameters()).device)
 

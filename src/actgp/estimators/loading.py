@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from actgp import files
 from actgp.blueprints import KIND as MODEL
 from actgp.blueprints import Source
+from actgp.convert.front import front_as_saved
 from actgp.estimators.base import KIND, PREFIX, DGPEstimator
 from actgp.estimators.classifier import DGPClassifier
 from actgp.estimators.parts import build_labels, build_parameters, build_recipe, build_scaler
@@ -26,7 +27,9 @@ def load(path: str | os.PathLike[str], *, backbone: nn.Module | None = None) -> 
 
     Args:
         path: The file.
-        backbone: For a model with a backbone, a module of the same structure; it is given the saved tensors.
+        backbone: For a model with a backbone, a module of the same structure, or the one that was given to `hybrid`,
+            with any weights; it is given the saved tensors. Or the network that was given to `convert`: its front is
+            copied, and given the saved tensors.
 
     Example:
         >>> import actgp, tempfile
@@ -37,6 +40,7 @@ def load(path: str | os.PathLike[str], *, backbone: nn.Module | None = None) -> 
     """
     contents = files.read(path)
     if contents.kind == MODEL:
+        backbone = front_as_saved(Source(contents.document, contents.tensors), backbone)
         return rebuild(contents.document, contents.tensors, backbone=backbone)
     if contents.kind != KIND:
         raise ValueError(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from actgp import checks
 from actgp.estimators.base import LARGEST_SEED, DGPEstimator
+from actgp.estimators.dates import refuse_dates
 from actgp.estimators.parts import Part, describe_scaler
 from actgp.estimators.scaling import fitted_scaler
 
@@ -84,6 +85,7 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
     def log_density(self, X: ArrayLike, y: ArrayLike) -> Values:
         """log p(y_i | x_i) at each row, [N], of all targets together; its mean is minus the NLPD."""
         prediction = self._predict(X)
+        refuse_dates(y, "y")
         values = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
         check_consistent_length(X, values)
         columns = values.reshape(len(values), -1)

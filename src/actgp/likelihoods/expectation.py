@@ -63,9 +63,10 @@ def sample_latent(
 def conditional(likelihood: Likelihood, f: Float[Tensor, "*batch N P"]) -> Distribution:
     """p(y | f), with batch shape [*batch, N] for labels and [*batch, N, P] for values."""
     if isinstance(likelihood, SoftmaxLikelihood):
-        # gpytorch takes [.., C, C] for its old transposed layout; a row at a time cannot be mistaken.
-        rows = likelihood(f.unsqueeze(-2))  # [.., N, 1, C]
-        return torch.distributions.Categorical(logits=rows.logits.squeeze(-2))
+        # gpytorch takes [.., F, F] for its old transposed layout: so a row at a time, or, for a single feature, twice.
+        rows = f.unsqueeze(-2)  # [.., N, 1, F]
+        given = likelihood(torch.cat([rows, rows], -2) if f.shape[-1] == 1 else rows)
+        return torch.distributions.Categorical(logits=given.logits[..., 0, :])
     distribution: Distribution = likelihood(f)
     return distribution
 

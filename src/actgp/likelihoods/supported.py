@@ -4,6 +4,7 @@ from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikeliho
 from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
 
 from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood
+from actgp.likelihoods.ordinal import conditional_at_zero
 
 
 def supported(likelihood: Likelihood, num_outputs: int | None = None, input_dim: int | None = None) -> Likelihood:
@@ -43,7 +44,24 @@ def supported(likelihood: Likelihood, num_outputs: int | None = None, input_dim:
             f"input_dim of the likelihood must be that of the last layer, {input_dim}, got {len(slopes)}; make them "
             "agree, or leave it out, for noise that is the same everywhere"
         )
+    if num_outputs is not None and not isinstance(likelihood, GaussianLikelihood | SoftmaxLikelihood):
+        _check_shapes(likelihood, num_outputs)
     return likelihood
+
+
+def _check_shapes(likelihood: Likelihood, P: int) -> None:
+    """Refuses a likelihood that does not give one y for each latent function, such as one with a batch shape."""
+    for N in (2, 3):  # a batch shape may fit one of them by chance
+        try:
+            got = str(list(conditional_at_zero(likelihood, N, P).batch_shape))
+        except Exception as error:
+            got = f"{type(error).__name__}: {error}"
+        if got != str([N, P]):
+            raise ValueError(
+                f"{type(likelihood).__name__} must give a distribution of shape {[N, P]} for latent functions of shape "
+                f"{[N, P]}, one y for each, got {got}; leave out batch_shape, use a SoftmaxLikelihood for classes, or "
+                "build one model for each likelihood"
+            )
 
 
 def gaussian(likelihood: GaussianLikelihood | None) -> GaussianLikelihood:

@@ -12,12 +12,13 @@ from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
 from torch import Tensor
 
 from actgp import checks
+from actgp.likelihoods.ordinal import num_ordered_labels
 
 COUNTS = (PoissonLikelihood, NegativeBinomialLikelihood)
 
 
 def targets(likelihood: Likelihood, y: Tensor, num_rows: int, num_outputs: int, dtype: torch.dtype) -> Tensor:
-    """Y as [N] class labels (softmax) or as [N, P] values of the model's dtype (everything else)."""
+    """Y as [N] class labels (softmax) or as [N, P] values of the model's dtype (others, ordered labels too)."""
     if not isinstance(y, Tensor):
         raise TypeError(f"y must be a torch.Tensor, got {type(y).__name__}; convert it with torch.as_tensor(y)")
     if y.is_complex() or y.dtype == torch.bool:
@@ -43,6 +44,12 @@ def targets(likelihood: Likelihood, y: Tensor, num_rows: int, num_outputs: int, 
     if isinstance(likelihood, BetaLikelihood) and not ((values > 0) & (values < 1)).all():
         raise ValueError(
             f"y must lie between 0 and 1, ends not included, got {_some(values)}; scale it, or use another likelihood"
+        )
+    C = num_ordered_labels(likelihood, num_outputs)
+    if C is not None and not ((values >= 0) & (values < C) & (values == values.round())).all():
+        raise ValueError(
+            f"y must hold ordered labels from 0 to {C - 1}, got {_some(values)}; relabel, or build the likelihood with "
+            "as many labels as there are"
         )
     return values
 

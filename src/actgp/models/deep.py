@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.autocast import autocasting, full_precision
-from actgp.blueprints import Description, describe_layer, describe_likelihood, describe_state
+from actgp.blueprints import Description, describe_backbone, describe_layer, describe_likelihood, describe_state
 from actgp.layers import (
     Constants,
     GPLayer,
@@ -206,7 +206,7 @@ class DeepGP(nn.Module):
         parts = {
             "layers": [describe_layer(layer, f"layers.{i}") for i, layer in enumerate(self.gp_layers)],
             "likelihood": describe_likelihood(self.likelihood, "likelihood"),
-            "backbone": self.backbone is not None,
+            **describe_backbone(self.backbone),
         }
         return describe_state(self, parts)
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, Distribution
 
-from actgp.likelihoods import conditional, sample_latent
+from actgp.likelihoods import conditional, label_moments, ordered, sample_latent
 from actgp.sampling import normal_points, seeded
 
 QUADRATURE_POINTS = 401
@@ -26,7 +26,7 @@ def integrated_moments(
         return _softmax_moments(mean, variance)
     f, log_weights = nodes(likelihood, mean, variance)
     weights = log_weights.exp().reshape(-1, 1, 1, 1) / len(mean)
-    given_mean, given_variance = _conditional_moments(conditional(likelihood, f))  # [Q, S, N, P]
+    given_mean, given_variance = _conditional_moments(conditional(likelihood, f), f.ndim)  # [Q, S, N, P]
     if isinstance(likelihood, BernoulliLikelihood):
         # E[Φ(f)] = Φ(μ / √(1+v)), as in log_prob; and aleatoric + epistemic = p (1 − p)
         p = torch.special.ndtr(mean / (1 + variance).sqrt()).mean(0)
@@ -35,6 +35,15 @@ def integrated_moments(
     total = (weights * given_mean).sum((0, 1))
     aleatoric = (weights * given_variance).sum((0, 1))
     return total, aleatoric, (weights * (given_mean - total).square()).sum((0, 1))
+
+
+def label_probabilities(
+    likelihood: Likelihood, mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]
+) -> Float[Tensor, "N P C"]:
+    """E[p] for ordered labels, by quadrature over f."""
+    f, log_weights = nodes(likelihood, mean, variance)
+    p: Tensor = conditional(likelihood, f).probs  # type: ignore[attr-defined]  # [Q, S, N, P, C]
+    return torch.tensordot(log_weights.exp(), p.mean(1), 1)
 
 
 def _softmax_moments(
@@ -78,8 +87,10 @@ def draws(
     return y.flatten(0, 1)
 
 
-def _conditional_moments(distribution: Distribution) -> tuple[Tensor, Tensor]:
-    """E[y | f] and Var[y | f]; of the one-hot label for classes."""
+def _conditional_moments(distribution: Distribution, num_dims: int) -> tuple[Tensor, Tensor]:
+    """E[y | f] and Var[y | f], f of so many dimensions; of the one-hot label for classes without an order."""
+    if ordered(distribution, num_dims):
+        return label_moments(distribution.probs)  # type: ignore[attr-defined]
     if isinstance(distribution, Categorical | Bernoulli):
         return distribution.probs, distribution.probs * (1 - distribution.probs)
     return distribution.mean, distribution.variance

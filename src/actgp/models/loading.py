@@ -23,6 +23,7 @@ from actgp.blueprints import (
 from actgp.features import SpectralMismatchWarning
 from actgp.models.deep import DeepGP
 from actgp.models.gpr import GPR
+from actgp.models.hybrid import backbone_as_saved
 from actgp.models.sgpr import SGPR
 from actgp.models.svgp import SVGP
 
@@ -34,7 +35,8 @@ def load(path: str | os.PathLike[str], *, backbone: nn.Module | None = None) -> 
 
     Args:
         path: The file.
-        backbone: For a model with a backbone, a module of the same structure; it is given the saved tensors.
+        backbone: For a model with a backbone, a module of the same structure, or the one that was given to `hybrid`,
+            with any weights; it is given the saved tensors.
 
     Example:
         >>> import actgp, tempfile
@@ -50,6 +52,7 @@ def load(path: str | os.PathLike[str], *, backbone: nn.Module | None = None) -> 
 def rebuild(document: dict[str, Any], tensors: Mapping[str, Tensor], *, backbone: nn.Module | None = None) -> Model:
     """Builds a model from what its `describe` has returned; see `load`."""
     source = Source(document, tensors)
+    backbone = backbone_as_saved(source, backbone)
     check_backbone(source, backbone)
     try:
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):

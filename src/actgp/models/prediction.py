@@ -22,8 +22,16 @@ from torch import Tensor
 
 from actgp import checks
 from actgp.autocast import full_precision
-from actgp.likelihoods import conditional, log_marginal, noise_mixture, noise_variance, targets
-from actgp.models.integration import draws, integrated_moments, nodes
+from actgp.likelihoods import (
+    conditional,
+    label_quantile,
+    log_marginal,
+    noise_mixture,
+    noise_variance,
+    num_ordered_labels,
+    targets,
+)
+from actgp.models.integration import draws, integrated_moments, label_probabilities, nodes
 
 INTERVAL_SAMPLES = 2_000
 BISECTIONS = 60
@@ -34,7 +42,8 @@ CHUNK = 2**24  # numbers in the largest tensor
 class Prediction:
     """The predictive distribution at N inputs. Tensors are [N] for one output, [N, P] for several.
 
-    For class labels the moments are those of the one-hot label: the mean is the class probabilities.
+    For class labels the moments are those of the one-hot label: the mean is the class probabilities. For labels with an
+    order, which an ordinal likelihood makes of one latent function, they are those of the label as a number, 0 … C − 1.
 
     Attributes:
         component_means: Means of f for each mixture component, [S, N, P].
@@ -85,12 +94,18 @@ class Prediction:
         return self.aleatoric + self.epistemic
 
     @property
-    def probabilities(self) -> Float[Tensor, "N C"]:
-        """Class probabilities, for Bernoulli (two columns) and softmax likelihoods."""
+    def probabilities(self) -> Float[Tensor, "N *P C"]:
+        """Class probabilities, for Bernoulli (two columns), softmax and ordinal likelihoods.
+
+        For several outputs, each of which has a label, [N, P, C].
+        """
         if isinstance(self.likelihood, SoftmaxLikelihood):
-            return self.mean
+            return self._moments[0]
         if isinstance(self.likelihood, BernoulliLikelihood):
             return torch.stack([1 - self.mean, self.mean], dim=-1)
+        if self._num_labels is not None:
+            p = self._label_probabilities
+            return p.squeeze(1) if p.shape[1] == 1 else p
         raise ValueError(
             f"probabilities need a likelihood of classes, got {type(self.likelihood).__name__}; use mean and variance"
         )
@@ -119,7 +134,8 @@ class Prediction:
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
         """The central interval that holds y with probability `level`: its lower and upper ends.
 
-        Exact for Gaussian noise, with outliers or without; from 2,000 draws of y, always the same, for others.
+        Exact for Gaussian noise, with outliers or without, and for labels with an order, of which at least `level` lies
+        between the ends, both included; from 2,000 draws of y, always the same, for others.
         """
         if not 0.0 < checks.real(level, "level", example=0.95) < 1.0:
             raise ValueError(f"level must lie between 0 and 1, got {level}; pass e.g. 0.95")
@@ -128,6 +144,8 @@ class Prediction:
         ends = self.component_means.new_tensor([(1 - level) / 2, (1 + level) / 2])
         if isinstance(self.likelihood, GaussianLikelihood):
             lower, upper = (_mixture_quantile(*self.normal_components(), p) for p in ends)
+        elif self._num_labels is not None:
+            lower, upper = (label_quantile(self._label_probabilities, p) for p in ends)
         else:
             samples = (draws(self.likelihood, *part, INTERVAL_SAMPLES) for part in self._in_chunks())
             lower, upper = torch.cat([y.quantile(ends, dim=0) for y in samples], dim=1)
@@ -162,11 +180,20 @@ class Prediction:
         mean, aleatoric, epistemic = (torch.cat(values) for values in zip(*parts, strict=True))
         return mean, aleatoric, epistemic
 
+    @cached_property
+    def _num_labels(self) -> int | None:
+        """C, for labels with an order."""
+        return num_ordered_labels(self.likelihood, self.component_means.shape[-1])
+
+    @cached_property
+    def _label_probabilities(self) -> Float[Tensor, "N P C"]:
+        return torch.cat([label_probabilities(self.likelihood, *part) for part in self._in_chunks()])
+
     @property
     def _rows(self) -> int:
         """How many inputs at a time keep the nodes of all components within CHUNK numbers."""
         S, _, P = self.component_means.shape
-        return max(1, CHUNK // (INTERVAL_SAMPLES * S * P))
+        return max(1, CHUNK // (INTERVAL_SAMPLES * S * P * (self._num_labels or 1)))
 
     def _in_chunks(self) -> Iterator[tuple[Float[Tensor, "S n P"], Float[Tensor, "S n P"]]]:
         parts = (values.split(self._rows, dim=1) for values in (self.component_means, self.component_variances))

@@ -19,7 +19,7 @@ from actgp.training.exact import fit_exactly
 from actgp.training.frozen import backbone_features, is_frozen, train_mode
 from actgp.training.last_layer import check_solvable, solve_last_layer
 from actgp.training.loop import Callback, Step
-from actgp.training.options import check_options
+from actgp.training.options import check_one_process, check_options
 from actgp.training.placing import place_points
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Recipe
@@ -79,6 +79,7 @@ def fit(
         >>> model = actgp.deep_gp(input_dim=4, num_layers=2, num_inducing=20)
         >>> result = actgp.fit(model, X, X.sum(1), actgp.Recipe(network_steps=5, num_steps=5))
     """
+    check_one_process()
     check_options(recipe, held_out, callback, generator)
     if isinstance(model, GPR | SGPR):
         if X is not None or y is not None:

@@ -1,11 +1,25 @@
 """What `fit` is called with beside model and data, checked before anything changes."""
 
+import os
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 from actgp.training.recipe import Recipe
+
+
+def check_one_process() -> None:
+    """Refuses to train in one of several ranks: each would end with a model of its own, under the same file names."""
+    if not distributed.is_available():
+        return
+    launched = int(os.environ.get("WORLD_SIZE", "1")) if distributed.is_torchelastic_launched() else 1
+    joined = distributed.get_world_size() if distributed.is_initialized() else 1
+    if (ranks := max(launched, joined)) > 1:
+        raise RuntimeError(
+            f"fit must run in one process, since it is not distributed, got {ranks} ranks; run the script with plain "
+            "python, or torchrun --nproc-per-node=1, save the model, and load it in the ranks that predict"
+        )
 
 
 def check_options(recipe: Any, held_out: Any, callback: Any, generator: Any) -> None:
