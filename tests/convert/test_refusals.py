@@ -41,9 +41,25 @@ def test_bad_options_are_refused() -> None:
     refused("kernel must be one of .*, got 'rbf'", kernel="rbf")
     refused("num_inducing must be at least 1, got 0", num_inducing=0)
     refused("num_levels must be at least 2, got 1", num_levels=1)
+    refused("tolerance must be positive, got 0.0; pass e.g. 0.1, or inf to accept any", tolerance=0.0)
+    refused("tolerance must be a number, got 'any'", TypeError, tolerance="any")
     refused("likelihood must be a gpytorch likelihood, got str", TypeError, likelihood="gaussian")
     softmax = SoftmaxLikelihood(num_classes=3, num_features=3, mixing_weights=False)
     refused("as many features as the network has outputs, got 3 and 1; pass", likelihood=softmax)
+
+
+def test_a_mean_that_is_not_the_networks_is_refused() -> None:
+    network, X = mlp(nn.GELU), data()
+    poor = {"rank": 1, "num_inducing": 3}
+    text = (
+        r"to within 10% of their spread, got a mean that is [\d.]+% off on 60 rows not used for fitting; pass more rows"
+    )
+    with pytest.raises(ValueError, match=text) as refusal:
+        actgp.convert(network, X, **poor)  # type: ignore[arg-type]
+    _, report = actgp.convert(network, X, **poor, tolerance=float("inf"))  # type: ignore[arg-type]
+    assert report.error > 0.1
+    assert str(report) in str(refusal.value)
+    assert actgp.convert(network, X, **poor, tolerance=1.01 * report.error)[1] == report  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("name", "x_size", "size"), [("X", 1e25, 1.0), ("the network's output", 1.0, 1e20)])

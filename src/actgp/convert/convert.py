@@ -31,6 +31,7 @@ MINIMUM_ROWS = 10
 CHUNK = 1_024  # rows that go through the backbone at a time
 SMALLEST = 1e-12
 SEED = 0
+TOLERANCE = 0.1
 LEAST_NOISE = 1e-2  # under q(u), relative to the spread of a layer's outputs
 
 
@@ -46,6 +47,7 @@ def convert(
     energy: float | None = None,
     num_inducing: int | None = None,
     num_levels: int | None = None,
+    tolerance: float = TOLERANCE,
     generator: torch.Generator | None = None,
 ) -> tuple[DeepGP, ConversionReport]:
     """Makes a deep GP whose mean is a trained network.
@@ -67,6 +69,8 @@ def convert(
         num_inducing: M of each layer; by default twice its units, between 128 and 512. Where it is less than the
             number of units, those of most influence are taken.
         num_levels: Ñ, the levels of the activation that are kept; by default 20, and 40 for ReLU.
+        tolerance: How far the mean may be from the network's outputs on rows that were kept to measure it, relative to
+            their spread; a conversion that is further off is refused. float("inf") accepts any.
         generator: Draws the rows to hold out and the neighbours of the rest, on the CPU.
 
     Returns:
@@ -79,6 +83,9 @@ def convert(
         >>> net = torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.Softplus(), torch.nn.Linear(16, 1))
         >>> deep, report = actgp.convert(net, torch.randn(200, 3))
     """
+    tolerance = checks.real(tolerance, "tolerance", example=TOLERANCE)
+    if not tolerance > 0:
+        raise ValueError(f"tolerance must be positive, got {tolerance}; pass e.g. {TOLERANCE}, or inf to accept any")
     parts = split(network)
     head = parts.head
     likelihood = _likelihood(likelihood, head.num_outputs)
@@ -110,6 +117,12 @@ def convert(
     report = ConversionReport(
         tuple(records), backbone, parts.ignored, X is None, len(rows.test), refitted, sweeps, error
     )
+    if not error <= tolerance:
+        raise ValueError(
+            f"a conversion must have the network's outputs to within {tolerance:.0%} of their spread, got a mean that "
+            f"is {error:.1%} off on {len(rows.test)} rows not used for fitting; pass more rows of X, such as the "
+            f'network was trained on, or tolerance=float("inf") to have the model all the same:\n{report}'
+        )
     return model, report
 
 

@@ -113,8 +113,8 @@ class ConversionReport:
         ]
         found += [
             f"! the activation of layer {i}, cut after {layer.num_levels} levels, is {layer.overshoot:.2g} times too "
-            "large at t = ±1, for inputs along a unit's weights; a network with a smoother activation has none of this, "
-            "and fewer levels (num_levels) less, for a mean that is further from the network's"
+            "large at t = ±1, for inputs along a unit's weights; a network with a smoother activation has none of "
+            "this, and fewer levels (num_levels) less, for a mean that is further from the network's"
             for i, layer in enumerate(self.layers, start=1)
             if layer.overshoot > OVERSHOOT_WARNING
         ]

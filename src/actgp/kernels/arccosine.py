@@ -19,6 +19,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp import checks
+from actgp.kernels.random_shapes import RandomShapes, RectifiedShape, rectified_norm
 from actgp.kernels.zonal import ZonalKernel
 from actgp.sphere import num_harmonics, with_derivative
 from actgp.sphere.rectified import rectified_power_energies
@@ -59,6 +60,9 @@ class ArcCosine(ZonalKernel):
         slope = torch.arccos(t).div_(-pi).add_(1.0)  # s_0 = 1 − θ/π
         return torch.addcmul(_sine(t).div_(pi), slope, t), slope  # s_1 = sin θ / π + s_0 cos θ
 
+    def random_shapes(self, num_features: int, *, generator: torch.Generator | None = None) -> RandomShapes:
+        return RectifiedShape(self.order, self.dimension)
+
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
         return torch.tensor(_energies(self.order, dimension, num_levels), dtype=torch.float64)
 
@@ -66,7 +70,7 @@ class ArcCosine(ZonalKernel):
 @lru_cache(maxsize=256)
 def _energies(p: int, d: int, num_levels: int) -> tuple[float, ...]:
     a = rectified_power_energies(p, d, num_levels)
-    norm2 = (1 / 2, 1 / (2 * d), 3 / (2 * d * (d + 2)))[p]  # ‖t₊^p‖² = E[t^(2p)] / 2 on the sphere
+    norm2 = rectified_norm(p, d) ** 2
     # k_n = N_n λ_n = N_n σ_n² / ‖σ_p‖² = a_n² / (N_n ‖σ_p‖²)
     return tuple(a_n * (a_n * (1 / num_harmonics(n, d))) / norm2 for n, a_n in enumerate(a))
 

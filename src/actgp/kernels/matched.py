@@ -14,6 +14,7 @@ from torch import Tensor
 from actgp import checks
 from actgp.activations import Activation
 from actgp.activations import activation as activation_of
+from actgp.kernels.random_shapes import RandomShapes, SeriesShape
 from actgp.kernels.spectral import given_energies
 from actgp.kernels.zonal import ZonalKernel
 from actgp.sphere import zonal_series
@@ -55,6 +56,9 @@ class MatchedKernel(ZonalKernel):
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return zonal_series(t, self._matched(), self.dimension)
+
+    def random_shapes(self, num_features: int, *, generator: torch.Generator | None = None) -> RandomShapes:
+        return SeriesShape(self._matched().detach(), self.dimension)
 
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
         return given_energies(self._matched(), self.dimension, dimension, num_levels)

@@ -19,6 +19,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp import checks
+from actgp.kernels.random_shapes import PlaneWaves, RandomShapes
 from actgp.kernels.zonal import ZonalKernel
 from actgp.sphere import quadrature, with_derivative
 
@@ -50,6 +51,18 @@ class ZonalMatern(ZonalKernel):
         if self.nu == 1.5:
             return with_derivative(t, _three_halves, lambda t: 3 * torch.exp(-sqrt(3) * _chord(t)))
         return with_derivative(t, _five_halves, _five_halves_slope)
+
+    def random_shapes(self, num_features: int, *, generator: torch.Generator | None = None) -> RandomShapes:
+        """Plane waves: the kernel is that of R^d, whose frequencies are Student-t with 2ν degrees of freedom."""
+        dof = round(2 * self.nu)
+
+        def normal(columns: int) -> Tensor:
+            device = self.raw_lengthscale.device
+            return torch.randn(num_features, columns, dtype=torch.float64, device=device, generator=generator)
+
+        lengths = normal(self.dimension).norm(dim=1) * (dof / normal(dof).square().sum(1)).sqrt()  # ‖z‖ √(2ν / χ²)
+        phases = torch.atan2(*normal(2).unbind(1))
+        return PlaneWaves(lengths, phases, self.dimension)
 
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
         exact = {0.5: _exact_half, 1.5: _exact_three_halves, 2.5: _exact_five_halves}[self.nu]

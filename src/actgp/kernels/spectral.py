@@ -7,6 +7,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp import checks
+from actgp.kernels.random_shapes import RandomShapes, SeriesShape
 from actgp.kernels.zonal import ZonalKernel
 from actgp.sphere import zonal_series
 
@@ -43,6 +44,9 @@ class SpectralKernel(ZonalKernel):
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return zonal_series(t, self._energies, self.dimension)
+
+    def random_shapes(self, num_features: int, *, generator: torch.Generator | None = None) -> RandomShapes:
+        return SeriesShape(self._energies, self.dimension)
 
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
         return given_energies(self._energies, self.dimension, dimension, num_levels)

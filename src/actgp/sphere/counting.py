@@ -27,3 +27,12 @@ def surface_area(dimension: int) -> float:
     """Ω_{d−1} = 2 π^(d/2) / Γ(d/2), the area of the unit sphere in R^d (paper, eq. B.2)."""
     d = checks.integer(dimension, "dimension", minimum=2)
     return math.exp(math.log(2.0) + d / 2 * math.log(math.pi) - math.lgamma(d / 2))
+
+
+def log_num_harmonics(level: int, dimension: int) -> float:
+    """log N_n, where N_n itself may be too large for a float."""
+    n, d = level, dimension
+    if n == 0:
+        return 0.0
+    log_binomial = math.lgamma(n + d - 1) - math.lgamma(n + 1) - math.lgamma(d - 1)
+    return math.log((2 * n + d - 2) / (n + d - 2)) + log_binomial

@@ -16,7 +16,7 @@ stable for every series.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import lgamma, log, sqrt
+from math import sqrt
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from actgp.sphere.chebyshev import connection
+from actgp.sphere.counting import log_num_harmonics
 from actgp.sphere.gegenbauer import clenshaw, slope
 
 AMPLIFICATION = 8.0
@@ -112,15 +113,7 @@ def derivative_energies(energies: Sequence[float], dimension: int) -> tuple[tupl
 
 def norm(energies: Sequence[float], dimension: int) -> float:
     """‖f‖ = √(Σ_n e_n² / N_n), the root mean square of f(ŵ · x̂) over the sphere."""
-    return sqrt(sum((e * np.exp(-0.5 * log_count(n, dimension))) ** 2 for n, e in enumerate(energies)))
-
-
-def log_count(level: int, dimension: int) -> float:
-    """log N_n, N_n = (2n+d−2)/(n+d−2) · binom(n+d−2, n)."""
-    n, d = level, dimension
-    if n == 0:
-        return 0.0
-    return log(2 * n + d - 2) - log(n + d - 2) + lgamma(n + d - 1) - lgamma(n + 1) - lgamma(d - 1)
+    return sqrt(sum((e * np.exp(-0.5 * log_num_harmonics(n, dimension))) ** 2 for n, e in enumerate(energies)))
 
 
 def _trimmed(c: NDArray[np.float64], unseen: float) -> NDArray[np.float64]:
