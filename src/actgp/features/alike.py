@@ -74,13 +74,15 @@ def _groups(pairs: Sequence[Pair]) -> list[tuple[SpectralMatch, list[int]]]:
 
 def _mean_of_units(kernel: Kernel, weights: NetworkWeights, variance: Tensor, match: SpectralMatch) -> Mean:
     def mean(X: Tensor) -> Tensor:
-        lengthscale, sigma = kernel.lengthscale.to(X), match.sigma(X.dtype, X.device)
-        return units(X, lengthscale, weights.directions.to(X), variance.to(X), weights.outputs.to(X), sigma)[0]
+        own = X.to(weights.outputs.dtype)
+        lengthscale, sigma = kernel.lengthscale.to(own), match.sigma(own.dtype, own.device)
+        return units(own, lengthscale, weights.directions, variance.to(own), weights.outputs, sigma)[0].to(X.dtype)
 
     return mean
 
 
 def _mean(features: InducingFeatures, kernel: Kernel, m: Float[Tensor, "M P"]) -> Mean:
-    whitening = features.whitening(kernel)
-    outputs = m.double().T @ whitening.R  # Vᵀ = mᵀ L⁻¹: [P, M]
-    return lambda X: features.through(kernel, X, outputs.to(X), whitening)[0]
+    whitening = features.whitening(kernel, m.dtype)
+    dtype = whitening.R.dtype
+    outputs = (m.double().T @ whitening.R.double()).to(dtype)  # Vᵀ = mᵀ L⁻¹: [P, M]
+    return lambda X: features.through(kernel, X.to(dtype), outputs, whitening)[0].to(X.dtype)

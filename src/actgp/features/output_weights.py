@@ -15,7 +15,7 @@ from torch import Tensor
 
 from actgp.autocast import full_precision
 from actgp.features.match import SpectralMatch
-from actgp.features.whitening import Weights, by_kind, plainly
+from actgp.features.whitening import LARGEST_NORM, Weights, by_kind, magnifies, plainly
 from actgp.linalg import differentiated, times_few
 
 
@@ -32,7 +32,11 @@ def network_weights(
     means: Sequence[Float[Tensor, "M P"]],
     match: SpectralMatch,
 ) -> list[NetworkWeights]:
-    """Ŵ and Vᵀ of each of some layers that are alike, in the precision of the means."""
+    """Ŵ and Vᵀ of each of some layers that are alike, in the precision of the means, or in float64.
+
+    That is where L⁻¹ magnifies: V is then large, and what the units of a layer give together is small beside what each
+    gives, so that sums in float32 would have few digits left.
+    """
     form = OutputWeights.apply if torch.is_grad_enabled() else _all_plainly
     found = form(match, *Ws, *variances, *means)
     return [NetworkWeights(*parts) for parts in zip(*by_kind(found, 2), strict=True)]
@@ -48,8 +52,8 @@ class OutputWeights(torch.autograd.Function):
         weights, R = Weights.of(Ws, variances, match, dtype)
         ctx.match = match
         ctx.save_for_backward(*inputs, *weights)
-        outputs = ((m.T.to(R.dtype) @ own).to(dtype) for m, own in zip(means, R, strict=True))
-        return *weights.directions.to(dtype).unbind(), *outputs
+        outputs = ((m.T.to(R.dtype) @ own).to(weights.R.dtype) for m, own in zip(means, R, strict=True))
+        return *weights.directions.unbind(), *outputs
 
     @staticmethod
     @full_precision
@@ -76,6 +80,7 @@ def _all_plainly(match: SpectralMatch, *inputs: Tensor) -> tuple[Tensor, ...]:
     directions, outputs = [], []
     for W, variance, m in zip(*by_kind(inputs, 3), strict=True):
         own, R = plainly(W, variance, match)
-        directions.append(own.to(m.dtype))
-        outputs.append((m.T.double() @ R).to(m.dtype))
+        dtype = torch.float64 if match.norm > LARGEST_NORM or magnifies(R.detach()) else m.dtype
+        directions.append(own.to(dtype))
+        outputs.append((m.T.double() @ R).to(dtype))
     return *directions, *outputs

@@ -24,11 +24,11 @@ from actgp.tracing import exceeds
 class ActivatedUnits(nn.Module):
     """x ↦ r σ̃(W x̂), x̃ = [x / ℓ, 1]: a layer of hidden units with its bias and input scales."""
 
-    def __init__(self, features: ActivatedFeatures, kernel: ZonalKernel) -> None:
+    def __init__(self, features: ActivatedFeatures, kernel: ZonalKernel, dtype: torch.dtype) -> None:
         super().__init__()
-        self.scales = nn.Parameter(kernel.lengthscale.detach().clone())  # [1, D]
+        self.scales = nn.Parameter(kernel.lengthscale.detach().to(dtype, copy=True))  # [1, D]
         directions = nn.functional.normalize(features.weights.detach().double(), dim=-1)
-        self.weights = nn.Parameter(directions.to(features.weights.dtype))  # [M, d]
+        self.weights = nn.Parameter(directions.to(dtype))  # [M, d]
         energies, device = tuple(features.match(kernel).shared.tolist()), self.weights.device
         precisions = torch.float32, torch.float64
         self.sigma = {dtype: polynomial(energies, features.dimension, dtype, device) for dtype in precisions}
@@ -42,13 +42,14 @@ class ActivatedUnits(nn.Module):
 class ZonalUnits(nn.Module):
     """x ↦ v r r_z s(x̂ · ẑ): with inducing points the shape of a zonal kernel is the activation."""
 
-    def __init__(self, features: InducingPoints, kernel: ZonalKernel) -> None:
+    def __init__(self, features: InducingPoints, kernel: ZonalKernel, dtype: torch.dtype) -> None:
         super().__init__()
-        self.scales = nn.Parameter(kernel.lengthscale.detach().clone())  # [1, D]
-        radius, direction = kernel.polar(features.locations.detach())
-        self.weights = nn.Parameter(direction.clone())  # [K, d]
-        self.amplitudes = nn.Parameter((kernel.variance * radius).detach().clone())  # [K]
-        self.kernel = copy.deepcopy(kernel)
+        self.scales = nn.Parameter(kernel.lengthscale.detach().to(dtype, copy=True))  # [1, D]
+        radius, direction = kernel.polar(features.locations.detach().double())
+        self.weights = nn.Parameter(direction.to(dtype, copy=True).detach())  # [K, d]
+        amplitudes = kernel.variance.double() * radius
+        self.amplitudes = nn.Parameter(amplitudes.to(dtype, copy=True).detach())  # [K]
+        self.kernel = copy.deepcopy(kernel).to(dtype)
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N K"]:
         radius, direction = project(lift(X / self.scales))
@@ -59,10 +60,10 @@ class ZonalUnits(nn.Module):
 class KernelUnits(nn.Module):
     """x ↦ k(x, Z): with inducing points any other kernel is the activation."""
 
-    def __init__(self, features: InducingPoints, kernel: Kernel) -> None:
+    def __init__(self, features: InducingPoints, kernel: Kernel, dtype: torch.dtype) -> None:
         super().__init__()
-        self.locations = nn.Parameter(features.locations.detach().clone())  # [M, D]
-        self.kernel = copy.deepcopy(kernel)
+        self.locations = nn.Parameter(features.locations.detach().to(dtype, copy=True))  # [M, D]
+        self.kernel = copy.deepcopy(kernel).to(dtype)
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         dims = self.kernel.active_dims  # the columns that it uses; None for all
@@ -83,39 +84,44 @@ class UnitsBeside(nn.Module):
 class FeatureUnits(nn.Module):
     """x ↦ Kuf of any other features, as they are."""
 
-    def __init__(self, features: InducingFeatures, kernel: Kernel) -> None:
+    def __init__(self, features: InducingFeatures, kernel: Kernel, dtype: torch.dtype) -> None:
         super().__init__()
-        self.features, self.kernel = copy.deepcopy(features), copy.deepcopy(kernel)
+        self.features, self.kernel = copy.deepcopy(features).to(dtype), copy.deepcopy(kernel).to(dtype)
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         return self.features.cross(self.kernel, X).T
 
 
 class NetworkLayer(nn.Module):
-    """The mean of a GP layer: hidden units, output weights V, and a skip connection for an identity prior mean."""
+    """The mean of a GP layer: hidden units, output weights V, and a skip connection for an identity prior mean.
+
+    In the precision that the layer's Kuf has to have: its inputs, and what it gives, may have another.
+    """
 
     def __init__(self, layer: GPLayer) -> None:
         super().__init__()
-        self.units = units_of(layer.features, layer.kernel)
-        self.output_weights = nn.Parameter(layer.output_weights().detach().to(layer.q.mean.dtype))  # [M, P]
+        dtype = layer.features.whitening(layer.kernel, layer.q.mean.dtype).R.dtype
+        self.units = units_of(layer.features, layer.kernel, dtype)
+        self.output_weights = nn.Parameter(layer.output_weights().detach().to(dtype))  # [M, P]
         self.skip = layer.prior_mean == "identity"
 
     @full_precision
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
-        X = X.to(self.output_weights.dtype)  # what comes from a backbone under autocast
-        output = self.units(X) @ self.output_weights
-        return X + output if self.skip else output
+        own = X.to(self.output_weights.dtype)
+        output = self.units(own) @ self.output_weights
+        output = own + output if self.skip else output
+        return output.to(torch.promote_types(X.dtype, torch.float32))  # from a backbone under autocast, less may come
 
 
-def units_of(features: InducingFeatures, kernel: Kernel) -> nn.Module:
+def units_of(features: InducingFeatures, kernel: Kernel, dtype: torch.dtype) -> nn.Module:
     """The hidden units that features are."""
     if isinstance(features, DecoupledFeatures):
-        return UnitsBeside(units_of(features.activated, kernel), units_of(features.points, kernel))
+        return UnitsBeside(units_of(features.activated, kernel, dtype), units_of(features.points, kernel, dtype))
     if isinstance(features, ActivatedFeatures) and isinstance(kernel, ZonalKernel):
-        return ActivatedUnits(features, kernel)
+        return ActivatedUnits(features, kernel, dtype)
     if isinstance(features, InducingPoints):
-        return ZonalUnits(features, kernel) if is_zonal(kernel) else KernelUnits(features, kernel)
-    return FeatureUnits(features, kernel)
+        return ZonalUnits(features, kernel, dtype) if is_zonal(kernel) else KernelUnits(features, kernel, dtype)
+    return FeatureUnits(features, kernel, dtype)
 
 
 def without_points(layer: GPLayer) -> bool:
