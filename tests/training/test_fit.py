@@ -318,7 +318,7 @@ def test_steps_that_are_not_finite_are_skipped_and_counted(monkeypatch: pytest.M
 
 def test_an_objective_that_never_is_finite_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     healthy = stages.network_objective
-    never = lambda *args: Evaluation(*(value * torch.nan for value in healthy(*args)[:2]))  # noqa: E731
+    never = lambda *args, **options: Evaluation(*(v * torch.nan for v in healthy(*args, **options)[:2]))  # noqa: E731
     monkeypatch.setattr(stages, "network_objective", never)
     model = deep()
     with pytest.raises(
