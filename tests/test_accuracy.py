@@ -358,3 +358,98 @@ def test_deep_models_in_float32(D: int, activation: actgp.Activation, seed: int)
     for found, expected in zip(results[torch.float32], results[torch.float64], strict=True):
         size = expected.abs().max().item()
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-2 * size + 1e-4)
+
+
+@given(D=dimensions, num_levels=levels, dtype=dtypes, seed=seeds)
+def test_polynomials(D: int, num_levels: int, dtype: torch.dtype, seed: int) -> None:
+    t = points(D, seed)
+    found = actgp.normalised_gegenbauer(t.to(dtype), D + 1, num_levels)[:, -1]
+    last = [0.0] * (num_levels - 1) + [1.0]
+    expected, _ = exact_series(last, D + 1, t.tolist())
+    errors = [abs(float(mpmath.mpf(value) - exact)) for value, exact in zip(found.tolist(), expected, strict=True)]
+    assert max(errors) <= 4 * num_levels * torch.finfo(dtype).eps
+
+
+@given(d=st.integers(2, 6), level=st.integers(0, 5), seed=seeds)
+def test_harmonics_in_float32_add_up(d: int, level: int, seed: int) -> None:
+    g = torch.Generator().manual_seed(seed)
+    x = torch.nn.functional.normalize(torch.randn(8, d, generator=g), dim=-1)
+    harmonics = actgp.SphericalHarmonics(d, level + 1)
+    own = torch.tensor(harmonics.levels) == level
+    phi = harmonics(x)[:, own].double()
+    unit = torch.nn.functional.normalize(x.double(), dim=-1)
+    expected = actgp.num_harmonics(level, d) * actgp.normalised_gegenbauer(unit @ unit.T, d, level + 1)[..., -1]
+    torch.testing.assert_close(phi @ phi.T, expected, rtol=0, atol=2e-5 * actgp.num_harmonics(level, d))
+
+
+@given(seed=seeds, size=st.floats(-4, 4), spread=st.floats(-4, 4), noise=st.floats(-1.9, 3), outputs=st.integers(1, 2))
+def test_predictions_in_float32(seed: int, size: float, spread: float, noise: float, outputs: int) -> None:
+    g = torch.Generator().manual_seed(seed)
+    shape = (5, 6, outputs)
+    mean = 10**size * torch.randn(shape, generator=g)
+    variance = 10 ** (2 * spread) * torch.rand(shape, generator=g)
+    y = mean.mean(0) + 10**noise * torch.randn(6, outputs, generator=g)
+    likelihood = GaussianLikelihood()
+    likelihood.noise = 10 ** (2 * noise)
+    single = actgp.Prediction(mean, variance, likelihood)
+    double = actgp.Prediction(mean.double(), variance.double(), likelihood)  # a copy of the likelihood as it is
+    width = double.variance.sqrt().max().item() + mean.abs().max().item()
+    eps = torch.finfo(torch.float32).eps
+    for found, expected, scale in (
+        (single.mean, double.mean, width),
+        (single.variance, double.variance, width**2),
+        (single.epistemic, double.epistemic, width**2),
+        (torch.stack(single.interval()), torch.stack(double.interval()), width),
+    ):
+        torch.testing.assert_close(found.double(), expected, rtol=0, atol=64 * eps * scale)
+    # A density is as sharp as its narrowest component: what rounding the means does to it is allowed for.
+    narrowest = (variance.min() + likelihood.noise).sqrt().item()
+    z = ((y - mean).abs().amax() / narrowest).item()
+    sharpness = z * mean.abs().max().item() / narrowest + z**2 + 10
+    found, expected = (
+        single.log_prob(y if outputs > 1 else y[:, 0]),
+        double.log_prob((y if outputs > 1 else y[:, 0]).double()),
+    )
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=64 * eps * sharpness * outputs)
+
+
+@quiet
+@given(D=st.integers(1, 300), seed=seeds)
+def test_exact_models_from_float32_data(D: int, seed: int) -> None:
+    # The textbook's formulas, in float64.
+    X, X_new = rows(D, seed), rows(D, seed + 7)
+    y = torch.sin(X[:, 0])
+    kernel = actgp.ArcCosine(D)
+    features = actgp.ActivatedFeatures(D, 5, generator=torch.Generator().manual_seed(seed))
+    exact, sparse = actgp.GPR(X, y, kernel), actgp.SGPR(X, y, actgp.ArcCosine(D), features)
+    own, x, x_new, t = kernel.double(), X.double(), X_new.double(), y.double()
+    noise = exact.likelihood.noise.double()
+    Kff, Ksf, Kss = (k.to_dense().detach() for k in (own(x), own(x_new, x), own(x_new)))
+    A = torch.linalg.inv(Kff + noise * torch.eye(7))
+    prediction = exact.predict(X_new)
+    scale = Kss.diagonal().max().item()
+    torch.testing.assert_close(prediction.mean.double(), (Ksf @ A @ t).detach(), rtol=1e-4, atol=1e-4)
+    variance = (Kss - Ksf @ A @ Ksf.T).diagonal().detach()
+    torch.testing.assert_close(prediction.epistemic.double(), variance, rtol=1e-4, atol=1e-5 * scale)
+    Kuf, Kus, Kuu = (k.detach() for k in (features.Kuf(own, x), features.Kuf(own, x_new), features.Kuu(own)))
+    Kuu = Kuu + 1e-10 * Kuu.diagonal().mean() * torch.eye(5)  # the library's jitter
+    Q = torch.linalg.inv(Kuu + Kuf @ Kuf.T / noise)
+    found = sparse.predict(X_new)
+    torch.testing.assert_close(found.mean.double(), (Kus.T @ Q @ Kuf @ t / noise).detach(), rtol=1e-3, atol=1e-3)
+    variance = Kss.diagonal() - (Kus * (torch.linalg.inv(Kuu) @ Kus)).sum(0) + (Kus * (Q @ Kus)).sum(0)
+    torch.testing.assert_close(found.epistemic.double(), variance.detach(), rtol=1e-3, atol=1e-4 * scale)
+
+
+@quiet
+@examples(max_examples=12)
+@given(D=st.integers(1, 400), name=st.sampled_from(sorted(KERNELS)), seed=seeds)
+def test_drawn_functions_in_float32(D: int, name: str, seed: int) -> None:
+    g = torch.Generator().manual_seed(seed)
+    layer = actgp.GPLayer(KERNELS[name](D), actgp.InducingPoints(torch.randn(6, D, generator=g)))
+    model = actgp.DeepGP([layer], GaussianLikelihood())
+    X, values = rows(D, seed), {}
+    for dtype in (torch.float32, torch.float64):
+        (f,) = model.to(dtype).sample_functions(1, num_features=50, generator=torch.Generator().manual_seed(0))
+        values[dtype] = f(X.to(dtype)).double()
+    size = layer.kernel(X.double(), diag=True).detach().max().sqrt().item()
+    torch.testing.assert_close(values[torch.float32], values[torch.float64], rtol=0, atol=1e-3 * size)

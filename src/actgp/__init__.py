@@ -21,7 +21,7 @@ from actgp.kernels import (
 )
 from actgp.layers import GPLayer
 from actgp.likelihoods import ContaminatedGaussianLikelihood
-from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose, hybrid
+from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose, hybrid, log_prior
 from actgp.sphere import (
     Spectrum,
     SphericalHarmonics,
@@ -81,6 +81,7 @@ __all__ = [
     "gegenbauer",
     "hybrid",
     "load",
+    "log_prior",
     "normalised_gegenbauer",
     "num_harmonics",
     "spectrum",

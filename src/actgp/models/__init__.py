@@ -7,6 +7,7 @@ from actgp.models.gpr import GPR
 from actgp.models.hybrid import FeatureScale, hybrid
 from actgp.models.loading import load, rebuild
 from actgp.models.prediction import Prediction
+from actgp.models.priors import has_priors, log_prior
 from actgp.models.sgpr import SGPR, Posterior
 from actgp.models.shares import LayerShares, VarianceShares
 from actgp.models.svgp import SVGP
@@ -25,7 +26,9 @@ __all__ = [
     "VarianceShares",
     "deep_gp",
     "diagnose",
+    "has_priors",
     "hybrid",
     "load",
+    "log_prior",
     "rebuild",
 ]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from gpytorch.module import Module
 from gpytorch.priors import Prior
-from jaxtyping import Float
+from jaxtyping import Float64
 from torch import Tensor, nn
 
 
@@ -23,13 +23,21 @@ def has_priors(model: nn.Module) -> bool:
     return bool(_registered(model))
 
 
-def log_prior(model: nn.Module) -> Float[Tensor, ""] | None:
-    """Σ log p(θ) over the priors that are registered in a model; None if there are none.
+def log_prior(model: nn.Module) -> Float64[Tensor, ""]:
+    """Σ log p(θ) over the priors that are registered on a model's parameters; zero without any.
 
-    A part that several others share, such as one kernel of two layers, counts once, whatever its place.
+    `fit` adds it to what it maximises. `model.elbo` leaves that to a loop of one's own. A part that several others
+    share, such as one kernel of two layers, counts once.
+
+    Example:
+        >>> import actgp, gpytorch
+        >>> kernel = actgp.ArcCosine(input_dim=2)
+        >>> kernel.register_prior("lengthscale_prior", gpytorch.priors.LogNormalPrior(0.0, 1.0), "lengthscale")
+        >>> actgp.log_prior(kernel)
+        tensor(-1.8379, dtype=torch.float64, grad_fn=<SumBackward0>)
     """
-    found = [prior.log_prob(value(module)).sum() for module, prior, value in _registered(model)]
-    return torch.stack([term.double() for term in found]).sum() if found else None
+    found = [prior.log_prob(value(module)).double().sum() for module, prior, value in _registered(model)]
+    return torch.stack(found).sum() if found else torch.zeros((), dtype=torch.float64)
 
 
 def _registered(model: nn.Module) -> list[_Registered]:

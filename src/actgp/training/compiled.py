@@ -15,8 +15,7 @@ import torch
 from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, fx
 
-from actgp.models import DeepGP
-from actgp.models.priors import has_priors
+from actgp.models import DeepGP, has_priors
 from actgp.training.recording import Function, first_line, has_fixed_spectra
 
 ON_CPU = {

@@ -13,8 +13,7 @@ from scipy.optimize import OptimizeResult, minimize
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from actgp.models import GPR, SGPR
-from actgp.models.priors import log_prior
+from actgp.models import GPR, SGPR, log_prior
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Stopped
 
@@ -27,8 +26,7 @@ def fit_exactly(model: GPR | SGPR, num_steps: int, progress: bool) -> FitResult:
     evidence: Callable[[], Tensor] = model.log_evidence if isinstance(model, GPR) else model.elbo
 
     def objective() -> Tensor:
-        prior = log_prior(model)
-        return evidence() if prior is None else evidence() + prior
+        return evidence() + log_prior(model).to(parameters[0].device)
 
     parameters = [p for p in model.parameters() if p.requires_grad]
     model.train()

@@ -17,8 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp.likelihoods import conditional_log_prob, expected_log_prob, log_marginal
-from actgp.models import DeepGP
-from actgp.models.priors import has_priors, log_prior
+from actgp.models import DeepGP, has_priors, log_prior
 from actgp.training.recipe import Recipe
 
 SCORE_SAMPLES = 10
@@ -57,8 +56,8 @@ def network_objective(model: DeepGP, X: Tensor, y: Tensor, num_data: int | None 
     else:
         objective = conditional_log_prob(model.likelihood, f, y).mean()
         loss, weight = -objective, torch.ones_like(objective)
-    if num_data is not None and (prior := log_prior(model)) is not None:
-        share = prior.to(loss) / num_data
+    if num_data is not None and has_priors(model):
+        share = log_prior(model).to(loss) / num_data
         loss, objective = loss - weight * share, objective + share
     return Evaluation(loss, objective.detach())
 
@@ -96,8 +95,8 @@ def objective_along(
         densities = log_marginal(model.likelihood, y, *paths, generator=generator)  # [S, B]
         fit = densities.logsumexp(0) - log(len(densities))
     objective = fit.mean() - kl_weight / num_data * kl
-    if (prior := log_prior(model)) is not None:
-        objective = objective + prior.to(objective) / num_data
+    if has_priors(model):
+        objective = objective + log_prior(model).to(objective) / num_data
     return Evaluation(-objective * num_data, objective.detach())
 
 

@@ -24,8 +24,7 @@ from actgp.activations import Activation
 from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures
 from actgp.layers import GPLayer
 from actgp.likelihoods import ContaminatedGaussianLikelihood
-from actgp.models import DeepGP
-from actgp.models.priors import has_priors
+from actgp.models import DeepGP, has_priors
 from actgp.tracing import is_above, listening, traced
 from actgp.training.objectives import Evaluation
 

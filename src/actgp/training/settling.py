@@ -28,8 +28,7 @@ from scipy.optimize import minimize, minimize_scalar
 from torch import Tensor
 
 from actgp.likelihoods import log_marginal
-from actgp.models import DeepGP
-from actgp.models.priors import log_prior
+from actgp.models import DeepGP, log_prior
 from actgp.training.objectives import SEED, posterior_score
 from actgp.training.scales import free_variance, has_free_noise, set_noise, set_variance
 
@@ -68,8 +67,7 @@ def choose_factors(model: DeepGP, X: Tensor, y: Tensor) -> Factors | None:
     def loss(logarithms: NDArray[np.float64]) -> float:
         multiply(*map(exp, logarithms))
         prior = sum(0.5 * (value / sd) ** 2 for value, sd in zip(logarithms, spreads, strict=True))
-        registered = log_prior(model)
-        total = prior - len(X) * posterior_score(model, X, y) - (0.0 if registered is None else registered.item())
+        total = prior - len(X) * posterior_score(model, X, y) - log_prior(model).item()
         return total if isfinite(total) else inf
 
     start = np.vstack([np.zeros(3), -np.eye(3)])
@@ -122,10 +120,9 @@ def settle_temperature(model: DeepGP, X: Tensor, y: Tensor) -> None:
 
     def loss(logarithm: float) -> float:
         set_variance(last, variance * exp(-2 * logarithm))
-        registered = log_prior(model)
         factor, generator = exp(-logarithm), torch.Generator(X.device).manual_seed(SEED)
         paths = log_marginal(model.likelihood, y, factor * mean, factor**2 * spread, generator=generator)  # [S, N]
-        fit = (paths.logsumexp(0) - log(len(paths))).sum().item() + (0.0 if registered is None else registered.item())
+        fit = (paths.logsumexp(0) - log(len(paths))).sum().item() + log_prior(model).item()
         return 0.5 * (logarithm / NOISE_SPREAD) ** 2 - fit
 
     found = float(minimize_scalar(loss, bounds=(0.0, HOTTEST), method="bounded").x)

@@ -14,8 +14,7 @@ from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, nn
 
 from actgp.layers import mean_of
-from actgp.models import DeepGP
-from actgp.models.priors import log_prior
+from actgp.models import DeepGP, log_prior
 from actgp.training.compiled import compiled
 from actgp.training.data import Batch, Batches
 from actgp.training.loop import Stage
@@ -89,8 +88,7 @@ def posterior_stage(
 
     def score() -> float:
         assert held_out is not None
-        prior = log_prior(model)
-        return posterior_score(model, *held_out) + (0.0 if prior is None else prior.item() / num_data)
+        return posterior_score(model, *held_out) + log_prior(model).item() / num_data
 
     monitor = None if held_out is None else score
     schedule = Schedule(recipe.num_steps, recipe.patience, DECAY)
