@@ -58,9 +58,13 @@ def test_hybrids_say_so_and_take_the_remedy() -> None:
     backbone, X = nn.Identity(), torch.randn(40, 128, generator=torch.Generator().manual_seed(0))
     with pytest.warns(actgp.SpectralMismatchWarning, match=TEXT):
         actgp.hybrid(backbone, X, 3, num_layers=1, num_inducing=8, activation="relu")
+    cured = {"num_layers": 1, "num_inducing": 8, "activation": "relu", "num_levels": 4}
     with warnings.catch_warnings():
         warnings.simplefilter("error", actgp.SpectralMismatchWarning)
-        actgp.hybrid(backbone, X, 3, num_layers=1, num_inducing=8, activation="relu", num_levels=4)
+        actgp.hybrid(backbone, X, 3, **cured)  # type: ignore[arg-type]
+    # Without points beside the units, what is beyond four levels is lost, and more levels are no remedy.
+    with pytest.warns(actgp.SpectralMismatchWarning, match="2.2% of the prior .*; use inducing points beside the"):
+        actgp.hybrid(backbone, X, 3, **cured, num_points=0)  # type: ignore[arg-type]
 
 
 def test_conversions_say_so() -> None:

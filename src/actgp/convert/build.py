@@ -145,5 +145,5 @@ def _record(
         refitted_error=relative_error(layer.whiten(X) @ layer.q.mean - T, T),
         unexplained=layer.unexplained(X).mean().item(),
         num_levels=features.num_levels,
-        overshoot=features.overshoots(layer.kernel)[-1].item(),
+        overshoot=features.overshoots(features.num_levels)[-1].item(),
     )

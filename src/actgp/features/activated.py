@@ -87,13 +87,13 @@ class ActivatedFeatures(InducingFeatures):
         match = self.match(kernel)
         return None if match.learnt else match
 
-    def overshoots(self, kernel: Kernel) -> Float64[Tensor, " L"]:
-        """What the activation, cut after 1, …, Ñ levels, is at t = ±1 at most, relative to max |σ|.
+    def overshoots(self, num_levels: int) -> Float64[Tensor, " L"]:
+        """What the activation, cut after 1, 2, … levels, is at t = ±1 at most, relative to max |σ|.
 
         Between two random directions of many dimensions t is small, and there the series converges. At t = ±1 that of a
         kinked or sharp activation does so only after many more levels than dimensions: until then it grows with each.
         """
-        a = self.match(kernel).shared.detach()
+        a = self.activation.energies(self.dimension, num_levels).detach()
         at_one, at_minus_one = a.cumsum(0), (a * (-1.0) ** torch.arange(len(a), device=a.device)).cumsum(0)
         ends = torch.tensor([-1.0, 1.0], dtype=torch.float64, device=a.device)
         largest = self.activation(ends).detach().abs().max().clamp_min(torch.finfo(torch.float64).tiny)
@@ -126,16 +126,24 @@ class ActivatedFeatures(InducingFeatures):
         return UnitInputs(kernel.lengthscale.to(B), directions.to(B), variance.to(B), B, sigma)
 
     def complaints(self, kernel: Kernel) -> list[str]:
+        return self.complaints_beside(0, kernel)
+
+    def complaints_beside(self, num_points: int, kernel: Kernel) -> list[str]:
+        """What is lost beside inducing points, which explain what the units leave of the prior."""
         match = self.match(kernel)
         if not match.shared.any():
             raise ValueError(
                 f"activation and kernel must share a level, got none among the first {self.num_levels}; "
                 "raise num_levels, or use MatchedKernel with this activation"
             )
-        return [*self._overshooting(kernel), *match.complaints()]
+        found = [*self._overshooting(), *match.complaints()]
+        if num_points == 0:
+            room = bool(self.overshoots(self.num_levels + 2)[-1] <= OVERSHOOT_WARNING)
+            found += match.complaints_of_the_rest(more_levels_would_do=room)
+        return found
 
-    def _overshooting(self, kernel: Kernel) -> list[str]:
-        overshoots = self.overshoots(kernel)
+    def _overshooting(self) -> list[str]:
+        overshoots = self.overshoots(self.num_levels)
         if not overshoots[-1] > OVERSHOOT_WARNING:
             return []
         enough = int((overshoots <= OVERSHOOT_WARNING).nonzero()[-1]) + 1  # the first level never overshoots

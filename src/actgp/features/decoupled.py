@@ -119,7 +119,7 @@ class DecoupledFeatures(InducingFeatures):
         return A + self.points.cross(kernel, X).T @ others.T, prior
 
     def complaints(self, kernel: Kernel) -> list[str]:
-        return self.activated.complaints(kernel)
+        return self.activated.complaints_beside(self.points.num_inducing, kernel)
 
     def extra_repr(self) -> str:
         return f"input_dim={self.input_dim}, num_activations={self.blocks[0]}, num_points={self.blocks[1]}"

@@ -110,28 +110,42 @@ class SpectralMatch:
         return c[len(c) // 2 :].sum().item() / total if total > 0 else 0.0
 
     def complaints(self) -> list[str]:
-        """What is lost, each with its remedy; empty for spectra that fit."""
+        """What is lost of the activation, each with its remedy; empty for spectra that fit."""
         found = []
         if self.lost > LOST_WARNING:
             found.append(
                 f"{self.lost:.1%} of the activation lies on levels that the kernel does not have, and is dropped; "
                 "use MatchedKernel with this activation, or an activation whose levels the kernel has"
             )
+        if len(self.norms) >= LEVELS_TO_JUDGE_NORM and self.upper_norm > UPPER_NORM_WARNING:
+            found.append(
+                f"the features' RKHS norm has not converged: {self.upper_norm:.0%} of its square is on the upper half "
+                "of the levels, so that a finer truncation explains less; use a smoother activation (Softplus, or a "
+                "smaller beta), or fewer levels"
+            )
+        return found
+
+    def complaints_of_the_rest(self, *, more_levels_would_do: bool) -> list[str]:
+        """What is lost of the prior, unless something else explains it.
+
+        Args:
+            more_levels_would_do: Whether the activation has room for more levels.
+        """
+        found = []
         if self.missing > MISSING_WARNING:
             found.append(
                 f"{self.missing:.1%} of the prior variance lies on levels that the activation does not have, and stays "
                 "unexplained however many inducing variables there are; use MatchedKernel with this activation"
             )
         if self.truncated > MISSING_WARNING:
+            remedy = (
+                "more levels (num_levels)"
+                if more_levels_would_do
+                else "inducing points beside the units (DecoupledFeatures), or a smoother activation with more levels"
+            )
             found.append(
                 f"{self.truncated:.1%} of the prior variance lies beyond the {len(self.norms)} levels that are kept, "
-                "and stays unexplained; use more levels (num_levels)"
-            )
-        if len(self.norms) >= LEVELS_TO_JUDGE_NORM and self.upper_norm > UPPER_NORM_WARNING:
-            found.append(
-                f"the features' RKHS norm has not converged: {self.upper_norm:.0%} of its square is on the upper half "
-                "of the levels, so that a finer truncation explains less; use a smoother activation (Softplus, or a "
-                "smaller beta), or fewer levels"
+                f"and stays unexplained; use {remedy}"
             )
         return found
 
