@@ -330,3 +330,17 @@ def test_bad_inputs_are_refused() -> None:
         dgp.predict(inputs(3), num_samples=0)
     with pytest.raises(ValueError, match="num_data must be at least 3, got 2"):
         dgp.elbo(inputs(3), torch.zeros(3), 2)
+
+
+@pytest.mark.parametrize("num_points", [0, 8])
+@pytest.mark.parametrize("kernel", ["arccosine", "matched"])
+def test_predictions_are_the_same_in_inference_mode(kernel: str, num_points: int) -> None:
+    g = torch.Generator().manual_seed(0)
+    model = actgp.deep_gp(3, num_layers=2, num_inducing=16, kernel=kernel, num_points=num_points, generator=g)
+    X = torch.randn(20, 3, generator=g)
+    expected = model.predict(X)
+    with torch.inference_mode():
+        found = model.predict(X)
+        torch.testing.assert_close(model.mean(X), model.network()(X))
+    assert torch.equal(found.mean, expected.mean)
+    assert torch.equal(found.variance, expected.variance)

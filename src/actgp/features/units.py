@@ -41,7 +41,7 @@ class Shapes:
     kernel: ZonalKernel
 
     def __call__(self, t: Float[Tensor, "N M"]) -> Float[Tensor, "N M"]:
-        others, _ = self.kernel.shape_and_slope(t[:, self.width :])
+        others = self.kernel.shape(t[:, self.width :].clamp(-1.0, 1.0))
         return others if self.sigma is None else torch.cat([self.sigma(t[:, : self.width]), others], dim=1)
 
     def with_slope(self, t: Float[Tensor, "N M"]) -> tuple[Float[Tensor, "N M"], Float[Tensor, "N M"]]:
