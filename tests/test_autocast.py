@@ -5,9 +5,12 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, SoftmaxLikelihood
+from gpytorch.likelihoods.likelihood import _OneDimensionalLikelihood
 from torch import Tensor, nn
+from torch.distributions import Categorical
 
 import actgp
+from actgp.training.replay import RECORD_AFTER
 
 
 def data(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -68,7 +71,9 @@ def test_every_public_computation_is_the_same(
     assert torch.equal(found, expected)
 
 
-def test_gradients_are_the_same_also_when_they_are_found_under_autocast(deep: actgp.DeepGP, dtype: torch.dtype) -> None:
+def test_gradients_of_units_are_the_same_also_when_they_are_found_under_autocast(
+    deep: actgp.DeepGP, dtype: torch.dtype
+) -> None:
     X, y = data(dtype)
 
     def gradients() -> list[Tensor]:
@@ -89,6 +94,40 @@ def test_class_probabilities_are_the_same(classes: int) -> None:
     expected = deep.predict(X).probabilities
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(deep.predict(X).probabilities, expected)
+
+
+class OrderedLikelihood(_OneDimensionalLikelihood):
+    """Three labels in order, p(y ≤ k | f) = Φ(k − ½ − f)."""
+
+    def forward(self, function_samples: Tensor, *args: object, **kwargs: object) -> Categorical:
+        edges = function_samples.new_tensor([-0.5, 0.5])
+        below = torch.special.ndtr(edges - function_samples.unsqueeze(-1))
+        ones = torch.ones_like(below[..., :1])
+        return Categorical(probs=torch.diff(below, dim=-1, prepend=0 * ones, append=ones))
+
+
+def test_probabilities_of_ordered_labels_are_the_same() -> None:
+    X, _ = data(torch.float32)
+    deep = model(torch.float32, likelihood=OrderedLikelihood())
+    expected = deep.predict(X).probabilities
+    prediction = deep.predict(X)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(prediction.probabilities, expected)
+    assert prediction.interval(0.5)[0].dtype == torch.float32
+
+
+@pytest.mark.parametrize("recorded_inside", [True, False])
+def test_recorded_steps_are_the_same(recorded_inside: bool) -> None:
+    X, y = data(torch.float32)
+    deep = model(torch.float32, likelihood=GaussianLikelihood())
+    elbo = actgp.RecordedELBO(deep, 100)
+    if not recorded_inside:
+        for _ in range(RECORD_AFTER + 2):
+            elbo(X, y)
+    with torch.autocast("cpu", torch.bfloat16):
+        for _ in range(RECORD_AFTER + 2):
+            found = elbo(X, y, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(found, deep.elbo(X, y, 100, generator=torch.Generator().manual_seed(0)))
 
 
 def test_exact_and_collapsed_models_are_the_same() -> None:

@@ -6,14 +6,16 @@ off, in the precision of what it is given; a network in front, a user's own, kee
 """
 
 from collections.abc import Callable
-from contextlib import ExitStack
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import torch
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_ACCELERATOR = torch.accelerator.current_accelerator()
+DEVICE_TYPES = ("cpu", "cpu" if _ACCELERATOR is None else _ACCELERATOR.type)
 
 
 def full_precision(function: Callable[P, T]) -> Callable[P, T]:
@@ -23,9 +25,8 @@ def full_precision(function: Callable[P, T]) -> Callable[P, T]:
     def exact(*args: P.args, **kwargs: P.kwargs) -> T:
         if not autocasting():
             return function(*args, **kwargs)
-        with ExitStack() as stack:
-            for kind in _device_types():
-                stack.enter_context(torch.autocast(kind, enabled=False))
+        first, last = DEVICE_TYPES
+        with torch.autocast(first, enabled=False), torch.autocast(last, enabled=False):
             return function(*args, **kwargs)
 
     return exact
@@ -33,10 +34,4 @@ def full_precision(function: Callable[P, T]) -> Callable[P, T]:
 
 def autocasting() -> bool:
     """Whether autocast is on, for any device."""
-    return any(torch.is_autocast_enabled(kind) for kind in _device_types())
-
-
-@lru_cache(maxsize=1)
-def _device_types() -> tuple[str, ...]:
-    accelerator = torch.accelerator.current_accelerator()
-    return ("cpu",) if accelerator is None else ("cpu", accelerator.type)
+    return any(torch.is_autocast_enabled(kind) for kind in DEVICE_TYPES)

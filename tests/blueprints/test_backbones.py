@@ -138,6 +138,23 @@ def test_a_linear_map_that_was_put_there_by_hand(tmp_path: Path) -> None:
     assert_same(model, actgp.load(tmp_path / "model", backbone=nn.Flatten()))
 
 
+def test_a_module_whose_tensors_fit_but_not_its_parts_is_refused(tmp_path: Path) -> None:
+    def bent(activation: nn.Module) -> nn.Sequential:
+        return nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(36, 3), activation))
+
+    layer = actgp.GPLayer(actgp.ArcCosine(3), actgp.ActivatedFeatures(3, 4))
+    by_hand = actgp.DeepGP([layer], GaussianLikelihood(), bent(nn.ReLU()))
+    behind = actgp.hybrid(bent(nn.ReLU()), X, 2, num_inducing=8)
+    for model in (by_hand, behind):
+        model.save(tmp_path / "model")
+        assert_same(model, actgp.load(tmp_path / "model", backbone=bent(nn.ReLU())))
+        text = (
+            r"parts of the one that was saved, .*torch.ReLU.*, got .*torch.Tanh.*; its tensors would fit, but it is an"
+        )
+        with pytest.raises(ValueError, match=text):
+            actgp.load(tmp_path / "model", backbone=bent(nn.Tanh()))
+
+
 class Linear(nn.Linear):
     """Of the same name and tensors as torch's, but another function."""
 

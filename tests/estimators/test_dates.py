@@ -28,6 +28,11 @@ TABLES = {
     "duration beside others": (pd.DataFrame({"age": DAYS - DAYS[0], "size": NUMBERS}), "Timedelta in column 'age'"),
     "two kinds": (pd.DataFrame({"age": DAYS - DAYS[0], "when": DAYS}), "Timedelta in column 'age'"),
     "missing dates": (pd.DataFrame({"size": NUMBERS, "when": [pd.NaT] * N}), "NaTType in column 'when'"),
+    "times": (np.array([[datetime.time(hour % 24)] for hour in range(N)], dtype=object), "time in column 0"),
+    "periods": (
+        pd.DataFrame({"size": NUMBERS, "month": pd.period_range("2020-01", periods=N)}),
+        "Period in column 'month'",
+    ),
     "numbered columns": (pd.DataFrame({2: NUMBERS, 7: DAYS}), "Timestamp in column 7"),
 }
 ESTIMATORS = {"regressor": regressor, "classifier": classifier}
@@ -57,7 +62,9 @@ Y = {
 def test_dates_as_targets_are_refused(estimator: str, case: str) -> None:
     y, found = Y[case]
     model = ESTIMATORS[estimator]()
-    with pytest.raises(TypeError, match=f"y must hold numbers, got {found}; convert dates and durations to numbers"):
+    with pytest.raises(
+        TypeError, match=f"y must hold numbers or labels, got {found}; convert dates and durations to numbers"
+    ):
         model.fit(NUMBERS[:, None], y)
     assert not [name for name in vars(model) if name.endswith("_")]
 
@@ -78,8 +85,10 @@ def test_dates_in_rows_to_predict_are_refused(
     for call in calls:
         with pytest.raises(TypeError, match=r"X must hold numbers, got datetime64\[D\] in column 0"):
             call(dates)
-    with pytest.raises(TypeError, match=r"y must hold numbers, got datetime64\[D\] in column 0"):
+    with pytest.raises(TypeError, match=r"y must hold numbers or labels, got datetime64\[D\] in column 0"):
         one_target.log_density(table[0], DAYS)
+    with pytest.raises(TypeError, match=r"y must hold numbers or labels, got datetime64\[D\] in column 0"):
+        one_target.score(table[0], DAYS)
 
 
 def test_a_refused_fit_leaves_the_last_one_in_place(table: Data) -> None:

@@ -3,6 +3,7 @@
 import re
 import warnings
 
+import mpmath
 import pytest
 import torch
 from gpytorch.likelihoods import GaussianLikelihood
@@ -46,6 +47,29 @@ def test_the_number_is_that_of_the_function_and_the_remedy_cures_it() -> None:
 def test_smooth_activations_are_not_accused(activation: str | actgp.Activation) -> None:
     _, messages = built(activation, 20)
     assert not any("times too large" in message for message in messages)
+
+
+@pytest.mark.parametrize("D", [5, 20, 30])
+@pytest.mark.parametrize("num_levels", [8, 20])
+def test_bumps_which_are_small_at_the_ends_can_be_used(D: int, num_levels: int) -> None:
+    bump = actgp.CustomActivation(lambda t: torch.exp(-8 * t**2), lambda t: mpmath.exp(-8 * t**2))
+    features = actgp.ActivatedFeatures(D, 8, bump, num_levels)
+    overshoot = features.overshoots(num_levels)[-1].item()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        actgp.GPLayer(actgp.MatchedKernel(D, bump, num_levels), features)
+    said = any("times too large" in str(warning.message) for warning in caught)
+    assert said == (overshoot > 10)
+    t = torch.tensor([-1.0, 1.0], dtype=torch.float64)
+    ends = actgp.zonal_series(t, bump.energies(D + 1, num_levels), D + 1)
+    assert overshoot == pytest.approx(ends.abs().max().item())  # its largest value is one
+
+
+def test_spikes_that_no_grid_sees_can_be_used() -> None:
+    spike = actgp.CustomActivation(
+        lambda t: torch.exp(-1e4 * (t - 0.313) ** 2), lambda t: mpmath.exp(-1e4 * (t - mpmath.mpf("0.313")) ** 2)
+    )
+    assert (actgp.ActivatedFeatures(3, 4, spike, 4).overshoots(1) <= 1).all()
 
 
 def test_sharp_ones_are() -> None:

@@ -1,13 +1,14 @@
 """Priors that are registered on parameters are part of what every fit maximises."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from gpytorch.priors import GammaPrior, NormalPrior
+from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior, UniformPrior
 from torch import Tensor
 
 import actgp
@@ -148,6 +149,59 @@ def test_priors_have_a_say_in_what_held_out_rows_choose(data: tuple[Tensor, Tens
     classifier.layer.kernel.register_prior("variance_prior", NormalPrior(1.0, 1e-4), "variance")
     settle_temperature(classifier.double(), X, labels)
     assert classifier.layer.kernel.variance.item() == pytest.approx(1.0, abs=1e-2)
+
+
+def test_priors_on_outliers_and_slopes_are_heard(data: tuple[Tensor, Tensor]) -> None:
+    X, y = data
+    likelihood = actgp.ContaminatedGaussianLikelihood(input_dim=2)
+    likelihood.register_prior("outlier_prior", LogNormalPrior(0.0, 0.01), "outlier_noise")
+    likelihood.register_prior("slopes_prior", NormalPrior(0.3, 0.001), lambda m: m.slopes, None)
+    with torch.no_grad():
+        likelihood.outlier_noise, likelihood.slopes[:] = 1.1, 0.29
+    model = actgp.SVGP(actgp.ArcCosine(2), features(), likelihood).double()
+    actgp.fit(model, X, y, RECIPE, generator=G().manual_seed(0), progress=False)
+    assert likelihood.outlier_noise.item() == pytest.approx(1.0, abs=0.05)
+    torch.testing.assert_close(likelihood.slopes, torch.full_like(likelihood.slopes, 0.3), rtol=0, atol=0.01)
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_values_outside_the_support_of_a_prior_are_named(validate: bool) -> None:
+    own = actgp.ArcCosine(2)
+    own.register_prior("lengthscale_prior", UniformPrior(2.0, 3.0, validate_args=validate), "lengthscale")
+    text = (
+        r"density at the parameter's value, got lengthscale_prior, a UniformPrior, at \[1.0, 1.0\]; register a constra"
+    )
+    with pytest.raises(ValueError, match=text):
+        log_prior(own)
+
+
+def test_a_checkpoint_of_another_prior_is_refused(data: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    X, y = data
+
+    def fitted(scale: float) -> None:
+        own = actgp.ArcCosine(2)
+        own.register_prior("lengthscale_prior", NormalPrior(5.0, scale), "lengthscale")
+        model = actgp.SVGP(own, features(), GaussianLikelihood()).double()
+        recipe = actgp.Recipe(network_steps=2, num_steps=2)
+        actgp.fit(model, X, y, recipe, checkpoint=tmp_path / "run", generator=G().manual_seed(0), progress=False)
+
+    fitted(0.5)
+    fitted(0.5)  # taken up
+    with pytest.raises(ValueError, match="must belong to this run, got .* of a run with another prior; use the same"):
+        fitted(0.01)
+
+
+def test_recorded_bounds_know_nothing_of_priors() -> None:
+    own = kernel(False)
+    model = actgp.SVGP(own, features(), GaussianLikelihood()).double()
+    elbo = actgp.RecordedELBO(model, 20)
+    X = torch.randn(20, 2, dtype=torch.float64, generator=G().manual_seed(0))
+    expected = elbo(X, X[:, 0])
+    own.register_prior("lengthscale_prior", NormalPrior(5.0, 0.01), "lengthscale")
+    model.double()
+    assert elbo(X, X[:, 0]) == expected
+    with pytest.raises(ValueError, match="recorded for models without priors on parameters, got some; use model.elbo"):
+        actgp.RecordedELBO(model, 20)
 
 
 def test_compiled_steps_are_refused_by_name() -> None:

@@ -4,6 +4,7 @@
 parts of a backbone, so that the same can be done again to a module that is given to `load`.
 """
 
+from itertools import zip_longest
 from typing import Any
 
 from torch import fx, nn
@@ -24,7 +25,12 @@ def parts_of(module: nn.Module) -> list[str] | None:
     """The names of what a module calls, one after the other; None where only its code could tell."""
     if isinstance(module, fx.GraphModule):
         return [f"{node.op} {getattr(node.target, '__name__', node.target)}" for node in module.graph.nodes]
-    return [name_of(child) for child in module] if type(module) is nn.Sequential else None
+    return [_described(child) for child in module] if type(module) is nn.Sequential else None
+
+
+def _described(module: nn.Module) -> str:
+    parts = parts_of(module) if type(module) is nn.Sequential else None
+    return name_of(module) if parts is None else f"{name_of(module)}({', '.join(parts)})"
 
 
 def name_of(module: nn.Module) -> str:
@@ -66,6 +72,20 @@ def check_backbone(source: Source, backbone: nn.Module | None) -> None:
             f"{difference.got}; build it as it was before saving: the model's backbone, the module that was given to "
             "hybrid, or the network that was given to convert"
         )
+    if backbone is not None and (names := _other_parts(source, backbone)):
+        raise ValueError(
+            f"the backbone must have the parts of the one that was saved, {names[0]}, got {names[1]}; its tensors "
+            "would fit, but it is another function: build it as it was before saving"
+        )
+
+
+def _other_parts(source: Source, module: nn.Module) -> tuple[str, str] | None:
+    """The first part that was saved, and the first of a module, that differ; None where none does, or none is known."""
+    saved, own = saved_parts(source), parts_of(module)
+    if saved is None or own is None or saved == own:
+        return None
+    pairs = zip_longest(saved, own, fillvalue="nothing")
+    return next((then, now) for then, now in pairs if then != now)
 
 
 def _mismatch(source: Source, module: nn.Module) -> Mismatch | None:

@@ -119,9 +119,9 @@ def convert(
     )
     if not error <= tolerance:
         raise ValueError(
-            f"a conversion must have the network's outputs to within {tolerance:.0%} of their spread, got a mean that "
-            f"is {error:.1%} off on {len(rows.test)} rows not used for fitting; pass more rows of X, such as the "
-            f'network was trained on, or tolerance=float("inf") to have the model all the same:\n{report}'
+            f"a conversion must have the network's outputs to within {100 * tolerance:.3g}% of their spread, got a "
+            f"mean that is {error:.1%} off on {len(rows.test)} rows not used for fitting; pass more rows of X, such as "
+            f'the network was trained on, or tolerance=float("inf") to have the model all the same:\n{report}'
         )
     return model, report
 

@@ -82,6 +82,11 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         lower, upper = self._predict(X).interval(checks.real(level, "level", example=0.95))
         return self._in_units(lower), self._in_units(upper)
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """R², the part of the variance of y that is predicted."""
+        refuse_dates(y, "y")
+        return float(super().score(X, y, sample_weight))
+
     def log_density(self, X: ArrayLike, y: ArrayLike) -> Values:
         """log p(y_i | x_i) at each row, [N], of all targets together; its mean is minus the NLPD."""
         prediction = self._predict(X)

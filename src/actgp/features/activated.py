@@ -23,6 +23,7 @@ from actgp.sphere import zonal_series
 
 LARGEST_ENERGY = 1e30  # beyond it a float32 model would overflow
 OVERSHOOT_WARNING = 10.0
+GRID = 101  # points at which max |σ| is sought
 
 
 class ActivatedFeatures(InducingFeatures):
@@ -95,8 +96,9 @@ class ActivatedFeatures(InducingFeatures):
         """
         a = self.activation.energies(self.dimension, num_levels).detach()
         at_one, at_minus_one = a.cumsum(0), (a * (-1.0) ** torch.arange(len(a), device=a.device)).cumsum(0)
-        ends = torch.tensor([-1.0, 1.0], dtype=torch.float64, device=a.device)
-        largest = self.activation(ends).detach().abs().max().clamp_min(torch.finfo(torch.float64).tiny)
+        t = torch.linspace(-1.0, 1.0, GRID, dtype=torch.float64, device=a.device)
+        largest = torch.maximum(self.activation(t).detach().abs().max(), a[0].abs())  # a_0 is a mean of σ
+        largest = largest.clamp_min(torch.finfo(torch.float64).tiny)
         return torch.maximum(at_one.abs(), at_minus_one.abs()) / largest
 
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
@@ -146,7 +148,7 @@ class ActivatedFeatures(InducingFeatures):
         overshoots = self.overshoots(self.num_levels)
         if not overshoots[-1] > OVERSHOOT_WARNING:
             return []
-        enough = int((overshoots <= OVERSHOOT_WARNING).nonzero()[-1]) + 1  # the first level never overshoots
+        enough = int((overshoots <= OVERSHOOT_WARNING).nonzero()[-1]) + 1  # one level never overshoots
         return [
             f"the activation, cut after {self.num_levels} levels in {self.input_dim} dimensions, is "
             f"{overshoots[-1].item():.2g} times too large at t = ±1, for inputs along a unit's weights, and its norm "

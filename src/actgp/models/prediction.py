@@ -186,6 +186,7 @@ class Prediction:
         return num_ordered_labels(self.likelihood, self.component_means.shape[-1])
 
     @cached_property
+    @full_precision
     def _label_probabilities(self) -> Float[Tensor, "N P C"]:
         return torch.cat([label_probabilities(self.likelihood, *part) for part in self._in_chunks()])
 

@@ -1,6 +1,7 @@
 """Priors that were registered on parameters, with gpytorch's `register_prior`: what makes a fit one a posteriori."""
 
 from collections.abc import Callable
+from math import inf
 from typing import NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 class _Registered(NamedTuple):
     """A prior, and what it is of."""
 
+    name: str
     module: nn.Module
     prior: Prior
     value: Callable[[nn.Module], Tensor]
@@ -36,15 +38,30 @@ def log_prior(model: nn.Module) -> Float64[Tensor, ""]:
         >>> actgp.log_prior(kernel)
         tensor(-1.8379, dtype=torch.float64, grad_fn=<SumBackward0>)
     """
-    found = [prior.log_prob(value(module)).double().sum() for module, prior, value in _registered(model)]
+    found = [_log_density(*registered).double().sum() for registered in _registered(model)]
     return torch.stack(found).sum() if found else torch.zeros((), dtype=torch.float64)
+
+
+def _log_density(name: str, module: nn.Module, prior: Prior, value: Callable[[nn.Module], Tensor]) -> Tensor:
+    at, cause = value(module), None
+    try:
+        density = prior.log_prob(at)
+    except ValueError as error:  # torch's, for values outside the support; −inf where it was told not to look
+        density, cause = at.new_full((), -inf), error
+    if (density == -inf).any():
+        raise ValueError(
+            f"a prior must have a density at the parameter's value, got {name}, a {type(prior).__name__}, at "
+            f"{at.detach().flatten().tolist()[:5]}; register a constraint that keeps the parameter inside, such as "
+            "gpytorch's Interval, or use a SmoothedBoxPrior"
+        ) from cause
+    return density
 
 
 def _registered(model: nn.Module) -> list[_Registered]:
     return [
-        _Registered(module, prior, value)
+        _Registered(name, module, prior, value)
         for part in model.modules()  # each once
         if isinstance(part, Module)
-        for _, module, prior, value, _ in part.named_priors()
+        for name, module, prior, value, _ in part.named_priors()
         if module is part
     ]

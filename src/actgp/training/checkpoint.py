@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gpytorch.priors import Prior
 from torch import Tensor, nn
 
 from actgp import files
@@ -127,11 +128,18 @@ class Run:
 
     def _check(self, path: str | os.PathLike[str], document: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         ours = {name: (values.dtype, values.shape) for name, values in self.model.state_dict().items()}
+        priors = {
+            f"{name}.{own}": values
+            for name, part in self.model.named_modules()
+            if isinstance(part, Prior)
+            for own, values in part.named_buffers()
+        }
         theirs = {name: (values.dtype, values.shape) for name, values in _under("model", tensors).items()}
         for what, same in (
             ("recipe", document.get("recipe") == asdict(self.recipe)),
             ("data", document.get("data") == self._fingerprint()),
             ("choice of held-out rows", document.get("judges") == self._judges()),
+            ("prior", _same(priors, _under("model", tensors))),
             ("model", ours == theirs and document.get("shape", _shape(self.model)) == _shape(self.model)),
         ):
             if not same:
@@ -139,6 +147,11 @@ class Run:
                     f"a checkpoint must belong to this run, got {str(Path(path))!r} of a run with another {what}; "
                     f"use the same {what} as then, or remove the file to start anew"
                 )
+
+
+def _same(priors: dict[str, Tensor], saved: dict[str, Tensor]) -> bool:
+    """Whether priors that are in both have the same numbers; the rest is for the comparison of models to tell."""
+    return all(torch.equal(values.cpu(), saved[name]) for name, values in priors.items() if name in saved)
 
 
 def _shape(model: DeepGP) -> list[Any]:

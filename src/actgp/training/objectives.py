@@ -85,6 +85,8 @@ def objective_along(
     recipe: Recipe,
     kl_weight: float,
     generator: torch.Generator | None = None,
+    *,
+    with_priors: bool = True,
 ) -> Evaluation:
     """The same along given paths; the generator is for likelihoods that draw."""
     h, (constants, kl) = model.enter(X), model.constants_and_kl()
@@ -95,7 +97,7 @@ def objective_along(
         densities = log_marginal(model.likelihood, y, *paths, generator=generator)  # [S, B]
         fit = densities.logsumexp(0) - log(len(densities))
     objective = fit.mean() - kl_weight / num_data * kl
-    if has_priors(model):
+    if with_priors and has_priors(model):
         objective = objective + log_prior(model).to(objective) / num_data
     return Evaluation(-objective * num_data, objective.detach())
 

@@ -8,8 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp import checks
+from actgp.autocast import full_precision
 from actgp.likelihoods import targets
-from actgp.models import DeepGP
+from actgp.models import DeepGP, has_priors
 from actgp.training.compiled import check_compilable, compiled
 from actgp.training.objectives import Evaluation, objective_along
 from actgp.training.recipe import Recipe
@@ -35,6 +36,11 @@ class RecordedELBO:
     def __init__(self, model: DeepGP, num_data: int, num_samples: int = 1, *, compile: bool = False) -> None:
         if not isinstance(model, DeepGP):
             raise TypeError(f"model must be a DeepGP, got {type(model).__name__}; build one with actgp.deep_gp")
+        if has_priors(model):
+            raise ValueError(
+                "steps are recorded for models without priors on parameters, got some; use model.elbo, and add "
+                "actgp.log_prior(model)"
+            )
         if not replayable(model):
             raise ValueError(
                 "steps are recorded for Gaussian noise and the library's own layers, features, kernels and activations "
@@ -49,6 +55,7 @@ class RecordedELBO:
             model, self._along, compiled if compile else replayed, 0 if compile else RECORD_AFTER
         )
 
+    @full_precision
     def __call__(self, X: Tensor, y: Tensor, *, generator: torch.Generator | None = None) -> Float[Tensor, ""]:
         """The evidence lower bound for the whole data set, unbiased, from a minibatch of it.
 
@@ -72,7 +79,7 @@ class RecordedELBO:
         return Known.apply(-found.loss, gradients, *parameters)
 
     def _along(self, X: Tensor, y: Tensor, *noises: Tensor) -> Evaluation:
-        return objective_along(self.model, X, y, noises, self._num_data, self._recipe, 1.0)
+        return objective_along(self.model, X, y, noises, self._num_data, self._recipe, 1.0, with_priors=False)
 
 
 class Known(torch.autograd.Function):

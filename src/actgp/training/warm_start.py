@@ -21,7 +21,7 @@ from torch import Tensor
 from actgp.layers import mean_of
 from actgp.likelihoods import fisher_factors
 from actgp.linalg import block_posterior_scale
-from actgp.models import DeepGP
+from actgp.models import DeepGP, has_priors
 from actgp.training.data import Batch, Batches
 from actgp.training.objectives import posterior_objective
 from actgp.training.recipe import Recipe
@@ -148,8 +148,12 @@ def _sensitivities(model: DeepGP, h: Tensor) -> list[Tensor]:
 
 
 def _start_noise(model: DeepGP, batches: Batches) -> None:
-    """Gaussian noise starts as the network's training error, the same everywhere; outliers ten times as wide."""
-    if has_free_slopes(model):
+    """Gaussian noise starts as the network's training error, the same everywhere; outliers ten times as wide.
+
+    Outliers and slopes are left alone where the likelihood has priors, which may be theirs.
+    """
+    free = not has_priors(model.likelihood)
+    if free and has_free_slopes(model):
         model.likelihood.slopes.zero_()
     if not (has_free_noise(model) or has_free_outliers(model)):
         return
@@ -158,7 +162,7 @@ def _start_noise(model: DeepGP, batches: Batches) -> None:
     if has_free_noise(model):
         set_noise(model, error)
         error = model.likelihood.noise.item()
-    if has_free_outliers(model):
+    if free and has_free_outliers(model):
         set_outlier_noise(model, OUTLIER_WIDTH**2 * error)
 
 
