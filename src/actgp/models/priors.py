@@ -22,7 +22,7 @@ class _Registered(NamedTuple):
 
 def has_priors(model: nn.Module) -> bool:
     """Whether a prior is registered anywhere in a model."""
-    return bool(_registered(model))
+    return any(isinstance(part, Prior) for part in model.modules())  # of which each is a part
 
 
 def log_prior(model: nn.Module) -> Float64[Tensor, ""]:
