@@ -1,5 +1,7 @@
 """Shared fixtures: both precisions, one tolerance table, explicit generators."""
 
+import importlib
+
 import pytest
 import torch
 from hypothesis import settings
@@ -29,3 +31,16 @@ def generator() -> torch.Generator:
 def seeded() -> None:
     """What draws without a generator, such as torch's own layers, draws the same in every run."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def small_conversions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer rows for each sweep of a conversion, which small networks do not need."""
+    sweeps, rows, build = (importlib.import_module(f"actgp.convert.{name}") for name in ("sweeps", "rows", "build"))
+    monkeypatch.setattr(sweeps, "ROWS", 400)
+    monkeypatch.setattr(sweeps, "SWEEPS", 6)
+    monkeypatch.setattr(rows, "JUDGED", 300)
+    monkeypatch.setattr(rows, "SYNTHETIC", 500)
+    monkeypatch.setattr(build, "FEWEST_ROWS", 600)
+    monkeypatch.setattr(build, "FEWEST_FEATURES", 64)
+    monkeypatch.setattr(build, "SHARPNESSES", (2.0, 4.0))

@@ -12,6 +12,8 @@ from torch.distributions import Categorical
 import actgp
 from actgp.training.replay import RECORD_AFTER
 
+pytestmark = pytest.mark.usefixtures("small_conversions")
+
 
 def data(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     g = torch.Generator().manual_seed(0)

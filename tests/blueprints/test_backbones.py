@@ -15,6 +15,8 @@ from actgp.models import load as load_model
 
 X = torch.rand(40, 1, 6, 6, generator=torch.Generator().manual_seed(0))
 
+pytestmark = pytest.mark.usefixtures("small_conversions")
+
 
 class Convolutions(nn.Module):
     """A backbone with a class of its own, statistics and a function between its modules."""

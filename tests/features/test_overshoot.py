@@ -13,6 +13,8 @@ import actgp
 
 TEXT = r"cut after 20 levels in 128 dimensions, is ([\d.e+]+) times too large at t = ±1.*; use num_levels=(\d+), or a"
 
+pytestmark = pytest.mark.usefixtures("small_conversions")
+
 
 def complaint(messages: list[str]) -> re.Match[str] | None:
     return next((found for message in messages if (found := re.search(TEXT, message))), None)

@@ -57,7 +57,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("D", [1, 3, 40, 800])
+@pytest.mark.parametrize("D", [1, 40, 800])
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_level_of_a_prior_is_drawn(name: str, D: int) -> None:
     # E[h(ω·x̂) h(ω·x̂')] = s(x̂·x̂'). Levels that are missing are seen between points that are close,
@@ -77,7 +77,7 @@ def test_every_level_of_a_prior_is_drawn(name: str, D: int) -> None:
         assert (error < 5).all()
 
 
-@pytest.mark.parametrize("D", [1, 5, 100])
+@pytest.mark.parametrize("D", [1, 100])
 @pytest.mark.parametrize("name", [name for name in KERNELS if name != "spectral"])
 def test_energies_of_random_shapes_are_those_of_what_they_are(name: str, D: int) -> None:
     # Σ_n e_n P_n, with enough levels, is the function itself.
