@@ -13,6 +13,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+from every_kernel import KERNELS
 from gpytorch.likelihoods import GaussianLikelihood
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -206,19 +207,6 @@ def test_Kuf_and_Kuu(D: int, activation: actgp.Activation, num_levels: int, seed
 
 def _basis(t: Tensor, energies: tuple[float, ...], dimension: int) -> np.ndarray:
     return actgp.normalised_gegenbauer(t, dimension, len(energies)).numpy()
-
-
-KERNELS = {
-    "order 0": lambda D: actgp.ArcCosine(D, order=0),
-    "order 1": actgp.ArcCosine,
-    "order 2": lambda D: actgp.ArcCosine(D, order=2),
-    "Matérn 1/2": lambda D: actgp.ZonalMatern(D, nu=0.5),
-    "Matérn 3/2": lambda D: actgp.ZonalMatern(D, nu=1.5),
-    "Matérn 5/2": actgp.ZonalMatern,
-    "RBF": actgp.ZonalRBF,
-    "matched": lambda D: actgp.MatchedKernel(D, "swish", 12),
-    "spectral": lambda D: actgp.SpectralKernel(D, [0.2, 0.3, 0.0, 0.5]),
-}
 
 
 @pytest.mark.parametrize("name", KERNELS)

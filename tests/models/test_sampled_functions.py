@@ -1,9 +1,9 @@
 """Functions drawn from the posterior: consistent, differentiable, and with the posterior's mean and covariance."""
 
 import gpytorch
-import mpmath
 import pytest
 import torch
+from every_kernel import KERNELS
 from gpytorch.likelihoods import GaussianLikelihood
 from torch.autograd import gradcheck
 
@@ -41,20 +41,6 @@ def check_moments(layer: actgp.GPLayer, X: torch.Tensor) -> None:
 @pytest.mark.parametrize("kind", ["activated", "points", "matched"])
 def test_mean_and_covariance_are_the_posteriors(kind: str) -> None:
     check_moments(layer(kind), torch.tensor([[0.0, 0.0], [0.5, -0.3], [1.5, 1.0], [-2.0, 0.5]], dtype=torch.float64))
-
-
-KERNELS = {
-    "order 0": lambda D: actgp.ArcCosine(D, order=0),
-    "order 1": actgp.ArcCosine,
-    "order 2": lambda D: actgp.ArcCosine(D, order=2),
-    "Matérn 1/2": lambda D: actgp.ZonalMatern(D, nu=0.5),
-    "Matérn 3/2": lambda D: actgp.ZonalMatern(D, nu=1.5),
-    "Matérn 5/2": actgp.ZonalMatern,
-    "RBF": actgp.ZonalRBF,
-    "matched": actgp.MatchedKernel,
-    "spectral": lambda D: actgp.SpectralKernel(D, [0.2, 0.3, 0.0, 0.5]),
-    "custom": lambda D: actgp.CustomKernel(D, lambda t: torch.exp(2 * (t - 1)), lambda t: mpmath.exp(2 * (t - 1))),
-}
 
 
 @pytest.mark.parametrize("D", [1, 40, 800])

@@ -164,15 +164,40 @@ def test_priors_on_outliers_and_slopes_are_heard(data: tuple[Tensor, Tensor]) ->
     torch.testing.assert_close(likelihood.slopes, torch.full_like(likelihood.slopes, 0.3), rtol=0, atol=0.01)
 
 
+TEXT = r"density at the parameter's value, got lengthscale_prior, a UniformPrior, at \[.*\]; set the parameter, and reg"
+
+
+@pytest.mark.parametrize("name", ["GPR", "SVGP"])
 @pytest.mark.parametrize("validate", [True, False])
-def test_values_outside_the_support_of_a_prior_are_named(validate: bool) -> None:
+def test_a_start_outside_the_support_of_a_prior_is_refused(
+    validate: bool, name: str, data: tuple[Tensor, Tensor]
+) -> None:
     own = actgp.ArcCosine(2)
     own.register_prior("lengthscale_prior", UniformPrior(2.0, 3.0, validate_args=validate), "lengthscale")
-    text = (
-        r"density at the parameter's value, got lengthscale_prior, a UniformPrior, at \[1.0, 1.0\]; register a constra"
-    )
-    with pytest.raises(ValueError, match=text):
-        log_prior(own)
+    assert log_prior(own).item() == -torch.inf
+    model = MODELS[name](*data, own)
+    before = [p.clone() for p in model.parameters()]
+    with pytest.raises(ValueError, match=TEXT):
+        actgp.fit(model, *(() if name == "GPR" else (*data, RECIPE)))
+    assert all(torch.equal(p, then) for p, then in zip(model.parameters(), before, strict=True))
+
+
+def test_training_that_leaves_the_support_names_the_prior(data: tuple[Tensor, Tensor]) -> None:
+    own = actgp.ArcCosine(2)
+    own.register_prior("lengthscale_prior", UniformPrior(0.999, 1.001), "lengthscale")
+    model = actgp.SVGP(own, features(), GaussianLikelihood()).double()
+    with pytest.raises(ValueError, match=TEXT):
+        actgp.fit(model, *data, RECIPE, generator=G().manual_seed(0), progress=False)
+
+
+def test_scales_outside_a_support_are_not_chosen(data: tuple[Tensor, Tensor]) -> None:
+    # The warm start tries variances of 0.1 and 10, and held-out rows others.
+    own = actgp.ArcCosine(2)
+    own.register_prior("variance_prior", UniformPrior(0.5, 1.5), "variance")
+    model = actgp.SVGP(own, features(), GaussianLikelihood()).double()
+    recipe = actgp.Recipe(network_steps=5, num_steps=5)
+    actgp.fit(model, *data, recipe, generator=G().manual_seed(0), progress=False)
+    assert 0.5 <= own.variance.item() <= 1.5
 
 
 def test_a_checkpoint_of_another_prior_is_refused(data: tuple[Tensor, Tensor], tmp_path: Path) -> None:

@@ -139,10 +139,11 @@ class ActivatedFeatures(InducingFeatures):
                 "raise num_levels, or use MatchedKernel with this activation"
             )
         found = [*self._overshooting(), *match.complaints()]
-        if num_points == 0:
-            room = bool(self.overshoots(self.num_levels + 2)[-1] <= OVERSHOOT_WARNING)
-            found += match.complaints_of_the_rest(more_levels_would_do=room)
-        return found
+        return found if num_points else [*found, *match.complaints_of_the_rest(self._has_room)]
+
+    def _has_room(self) -> bool:
+        """Whether two more levels would not overshoot; their energies may take seconds to find."""
+        return bool(self.overshoots(self.num_levels + 2)[-1] <= OVERSHOOT_WARNING)
 
     def _overshooting(self) -> list[str]:
         overshoots = self.overshoots(self.num_levels)

@@ -27,7 +27,7 @@ from torch.linalg import vecdot
 
 from actgp.autocast import full_precision
 from actgp.features.match import SpectralMatch
-from actgp.features.whitening import LARGEST_NORM, Weights, any_magnify, by_kind, magnification, magnifies
+from actgp.features.whitening import Weights, by_kind, magnification, precision_for
 from actgp.kernels import ZonalKernel
 from actgp.linalg import differentiated, inverse_cholesky, inverse_cholesky_gradient, inverse_choleskys
 from actgp.sphere import evaluated, lift, project
@@ -64,8 +64,7 @@ def decoupled_whitenings(
     if torch.is_grad_enabled():
         found = DecoupledWhitening.apply(kernel, match, dtype, *_flat(layers))
         return [Parts(*parts) for parts in zip(*by_kind(found, len(Parts._fields)), strict=True)]
-    dtype = torch.float64 if match.norm > LARGEST_NORM else dtype
-    return [_in_precision(_plainly(*layer, kernel, match), layer, dtype) for layer in layers]
+    return [_in_precision(_plainly(*layer, kernel, match), layer, match, dtype) for layer in layers]
 
 
 def _flat(layers: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
@@ -102,8 +101,7 @@ class DecoupledWhitening(torch.autograd.Function):
         R[:, M:, :M] = torch.bmm(R_s, Q).neg_()
         sd = (amplitudes.square().mean(-1) / v).sqrt_()  # √k(z, z) = √v r
         largest = torch.maximum(magnification(R_u), magnification(R_s, sd))
-        exact = dtype == R.dtype or match.norm > LARGEST_NORM or any_magnify(largest)
-        own = torch.float64 if exact else dtype
+        own = precision_for(dtype, match, largest)
         ctx.kernel, ctx.match = kernel, match
         saved = (Z, lengthscale, v, *weights, r, z, Kvu, t_slope, A, Kvv, T_slope.mul_(radii), R_s, Q)
         ctx.save_for_backward(*inputs, *(tensor.to(own) for tensor in saved))
@@ -169,9 +167,9 @@ def _all_plainly(*inputs: Tensor, kernel: ZonalKernel, match: SpectralMatch) -> 
     return tuple(_flat([_plainly(*layer, kernel, match) for layer in layers]))
 
 
-def _in_precision(parts: Parts, layer: Inputs, dtype: torch.dtype) -> Parts:
+def _in_precision(parts: Parts, layer: Inputs, match: SpectralMatch, dtype: torch.dtype) -> Parts:
     _, R, amplitudes = (part.detach() for part in parts)
     M, sd = len(layer.W), (amplitudes.square().mean() / layer.variance.detach()).sqrt()
-    if dtype == R.dtype or magnifies(R[:M, :M]) or magnifies(R[M:, M:], sd):
-        return parts
-    return Parts(*(part.to(dtype) for part in parts))
+    largest = torch.maximum(magnification(R[:M, :M]), magnification(R[M:, M:], sd))
+    own = precision_for(dtype, match, largest)
+    return Parts(*(part.to(own) for part in parts))

@@ -9,7 +9,7 @@ things can go wrong (paper, section 4.3):
 * the norm grows with the truncation: the larger it is, the less each inducing variable explains.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -125,11 +125,11 @@ class SpectralMatch:
             )
         return found
 
-    def complaints_of_the_rest(self, *, more_levels_would_do: bool) -> list[str]:
+    def complaints_of_the_rest(self, has_room: Callable[[], bool]) -> list[str]:
         """What is lost of the prior, unless something else explains it.
 
         Args:
-            more_levels_would_do: Whether the activation has room for more levels.
+            has_room: Tells whether the activation has room for more levels; asked only where these are missing.
         """
         found = []
         if self.missing > MISSING_WARNING:
@@ -140,7 +140,7 @@ class SpectralMatch:
         if self.truncated > MISSING_WARNING:
             remedy = (
                 "more levels (num_levels)"
-                if more_levels_would_do
+                if has_room()
                 else "inducing points beside the units (DecoupledFeatures), or a smoother activation with more levels"
             )
             found.append(

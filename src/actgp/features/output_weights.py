@@ -15,7 +15,7 @@ from torch import Tensor
 
 from actgp.autocast import full_precision
 from actgp.features.match import SpectralMatch
-from actgp.features.whitening import LARGEST_NORM, Weights, by_kind, magnifies, plainly
+from actgp.features.whitening import Weights, by_kind, magnification, plainly, precision_for
 from actgp.linalg import differentiated, times_few
 
 
@@ -80,7 +80,7 @@ def _all_plainly(match: SpectralMatch, *inputs: Tensor) -> tuple[Tensor, ...]:
     directions, outputs = [], []
     for W, variance, m in zip(*by_kind(inputs, 3), strict=True):
         own, R = plainly(W, variance, match)
-        dtype = torch.float64 if match.norm > LARGEST_NORM or magnifies(R.detach()) else m.dtype
+        dtype = precision_for(m.dtype, match, magnification(R.detach()))
         directions.append(own.to(dtype))
         outputs.append((m.T.double() @ R).to(dtype))
     return *directions, *outputs

@@ -49,6 +49,12 @@ def magnifies(R: Float64[Tensor, "M M"], sd: Float64[Tensor, ""] | None = None) 
     return any_magnify(magnification(R, sd))
 
 
+def precision_for(dtype: torch.dtype, match: SpectralMatch, magnifications: Float64[Tensor, "*batch"]) -> torch.dtype:
+    """The precision in which layers of some spectra are computed: the given one, or float64 where that will not do."""
+    exact = dtype == torch.float64 or match.norm > LARGEST_NORM or any_magnify(magnifications)
+    return torch.float64 if exact else dtype
+
+
 def any_magnify(magnifications: Float64[Tensor, "*batch"]) -> bool:
     """The same for layers of a stack."""
     return exceeds(magnifications.max(), LARGEST_MAGNIFICATION)
@@ -84,11 +90,8 @@ def whitenings(
         found = ActivatedWhitening.apply(match, dtype, *Ws, *variances)
         return [Parts(*parts) for parts in zip(*by_kind(found, 3), strict=True)]
     plain = (plainly(W, variance, match) for W, variance in zip(Ws, variances, strict=True))
-    dtype = torch.float64 if match.norm > LARGEST_NORM else dtype
-    return [
-        Parts(directions, R) if dtype == R.dtype or magnifies(R) else Parts(directions.to(dtype), R.to(dtype))
-        for directions, R in plain
-    ]
+    precise = ((*parts, precision_for(dtype, match, magnification(parts[1]))) for parts in plain)
+    return [Parts(directions.to(own), R.to(own)) for directions, R, own in precise]
 
 
 class Weights(NamedTuple):
@@ -116,8 +119,7 @@ class Weights(NamedTuple):
         directions = W / lengths
         T = torch.bmm(directions, directions.mT)
         R = inverse_choleskys(match.kappa(T.dtype, T.device)(T), torch.stack(tuple(variances)).to(T.dtype).sqrt_())
-        exact = dtype == R.dtype or match.norm > LARGEST_NORM or any_magnify(magnification(R))
-        own = torch.float64 if exact else dtype
+        own = precision_for(dtype, match, magnification(R))
         slope = match.kappa_slope(own, T.device)(T.to(own))
         return cls(lengths.to(own), directions.to(own), slope, R.to(own)), R
 

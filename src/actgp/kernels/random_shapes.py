@@ -15,6 +15,7 @@ The last two have all levels, however slowly these decay.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from math import pi, sqrt
 
 import torch
@@ -48,12 +49,13 @@ class SeriesShape(RandomShapes):
 
     def __call__(self, t: Float64[Tensor, "F N"]) -> Float64[Tensor, "F N"]:
         """h(t)."""
-        return zonal_series(t, self._energies(), self.dimension)
+        return zonal_series(t, self._energies, self.dimension)
 
     def energies(self, num_levels: int) -> Float64[Tensor, "1 L"]:
-        own = self._energies()
+        own = self._energies
         return torch.nn.functional.pad(own, (0, max(0, num_levels - len(own))))[None, :num_levels]
 
+    @cached_property
     def _energies(self) -> Float64[Tensor, " L"]:
         k = self.kernel_energies.double()
         logs = torch.tensor([log_num_harmonics(n, self.dimension) for n in range(len(k))], dtype=torch.float64)

@@ -26,7 +26,7 @@ def has_priors(model: nn.Module) -> bool:
 
 
 def log_prior(model: nn.Module) -> Float64[Tensor, ""]:
-    """Σ log p(θ) over the priors that are registered on a model's parameters; zero without any.
+    """Σ log p(θ) over the priors that are registered on a model's parameters; zero without any, −∞ outside a support.
 
     `fit` adds it to what it maximises. `model.elbo` leaves that to a loop of one's own. A part that several others
     share, such as one kernel of two layers, counts once.
@@ -38,23 +38,27 @@ def log_prior(model: nn.Module) -> Float64[Tensor, ""]:
         >>> actgp.log_prior(kernel)
         tensor(-1.8379, dtype=torch.float64, grad_fn=<SumBackward0>)
     """
-    found = [_log_density(*registered).double().sum() for registered in _registered(model)]
+    found = [_log_density(*registered).double().sum() for _, *registered in _registered(model)]
     return torch.stack(found).sum() if found else torch.zeros((), dtype=torch.float64)
 
 
-def _log_density(name: str, module: nn.Module, prior: Prior, value: Callable[[nn.Module], Tensor]) -> Tensor:
-    at, cause = value(module), None
+def check_priors(model: nn.Module) -> None:
+    """Refuses parameters that a prior gives no density."""
+    for name, module, prior, value in _registered(model):
+        if (_log_density(module, prior, value) == -inf).any():
+            raise ValueError(
+                f"a prior must have a density at the parameter's value, got {name}, a {type(prior).__name__}, at "
+                f"{value(module).detach().flatten().tolist()[:5]}; set the parameter, and register a constraint that "
+                "keeps it inside, such as gpytorch's Interval, or use a SmoothedBoxPrior"
+            )
+
+
+def _log_density(module: nn.Module, prior: Prior, value: Callable[[nn.Module], Tensor]) -> Tensor:
+    at = value(module)
     try:
-        density = prior.log_prob(at)
-    except ValueError as error:  # torch's, for values outside the support; −inf where it was told not to look
-        density, cause = at.new_full((), -inf), error
-    if (density == -inf).any():
-        raise ValueError(
-            f"a prior must have a density at the parameter's value, got {name}, a {type(prior).__name__}, at "
-            f"{at.detach().flatten().tolist()[:5]}; register a constraint that keeps the parameter inside, such as "
-            "gpytorch's Interval, or use a SmoothedBoxPrior"
-        ) from cause
-    return density
+        return prior.log_prob(at)
+    except ValueError:  # torch's, for values outside the support
+        return at.new_full((), -inf)
 
 
 def _registered(model: nn.Module) -> list[_Registered]:

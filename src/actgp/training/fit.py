@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from actgp.autocast import full_precision
-from actgp.models import GPR, SGPR, DeepGP
+from actgp.models import GPR, SGPR, DeepGP, check_priors
 from actgp.training.checkpoint import Run, saved_seeds
 from actgp.training.compiled import check_compilable
 from actgp.training.exact import fit_exactly
@@ -91,13 +91,13 @@ def fit(
                 raise ValueError(
                     f"{type(model).__name__} is fitted in one go, to all of its data, got {name}; leave it out"
                 )
-        _has_parameters(model)
+        _check_parameters(model)
         if device is not None:
             model.to(device)
         return fit_exactly(model, EXACT_STEPS if recipe is None else max(1, recipe.num_steps), progress)
     if not isinstance(model, DeepGP):
         raise TypeError(f"model must be a GPR, SGPR, SVGP or DeepGP, got {type(model).__name__}; build one of those")
-    _has_parameters(model)
+    _check_parameters(model)
     recipe = Recipe.suited_to(model) if recipe is None else recipe
     if isinstance(X, Tensor) and is_frozen(model.backbone):
         return _fit_head(model, X, y, recipe, held_out, device, checkpoint, callback, generator, progress)
@@ -245,6 +245,7 @@ def _check_recipe(model: DeepGP, recipe: Recipe) -> None:
         check_solvable(model)
 
 
-def _has_parameters(model: torch.nn.Module) -> None:
+def _check_parameters(model: torch.nn.Module) -> None:
+    check_priors(model)
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("a model must have parameters to fit, got none that requires a gradient; free some of them")

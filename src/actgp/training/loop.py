@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from actgp.models import check_priors
 from actgp.training.data import Batches
 from actgp.training.frozen import train_mode
 from actgp.training.objectives import Evaluation
@@ -99,6 +100,7 @@ class Stage:
             objective, taken = self._step(batches)
             skipped_in_a_row = 0 if taken else skipped_in_a_row + 1
             if skipped_in_a_row > PATIENCE_FOR_NONFINITE:
+                check_priors(self.model)
                 raise ArithmeticError(
                     f"expected a finite objective, got {skipped_in_a_row} steps in a row without one; "
                     "standardise X and y, or lower the learning rates"
