@@ -1,7 +1,6 @@
 """What an activation is: a function σ of t ∈ [−1, 1], and its energies on every sphere."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
 
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
@@ -17,11 +16,6 @@ class Activation(nn.Module, ABC):
     @abstractmethod
     def forward(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """σ(t)."""
-
-    @property
-    def stamp(self) -> Hashable | None:
-        """Equal for equal energies, where these do not depend on parameters; None where they may."""
-        return None
 
     @abstractmethod
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:

@@ -1,7 +1,5 @@
 """ReLU, σ(t) = max(0, t)."""
 
-from collections.abc import Hashable
-
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
@@ -19,10 +17,6 @@ class ReLU(Activation):
 
     def forward(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return torch.relu(t)
-
-    @property
-    def stamp(self) -> Hashable:
-        return type(self)
 
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
         return torch.tensor(rectified_power_energies(1, dimension, num_levels), dtype=torch.float64)

@@ -5,7 +5,7 @@ step: log |a_n| is a smooth function of log β, so we compute it once at Chebysh
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log
@@ -72,10 +72,6 @@ class SharpActivation(Activation):
             return self.fixed_beta
         low, high = LEARNABLE_RANGE
         return low * (high / low) ** torch.sigmoid(self.raw_beta)
-
-    @property
-    def stamp(self) -> Hashable | None:
-        return None if self.learnable else (type(self), self.fixed_beta.item(), self.fixed_beta.device)
 
     def forward(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         beta = self.beta.to(t)

@@ -1,11 +1,11 @@
 """Inducing features: what u is, and its covariances with itself and with f."""
 
 from actgp.features.activated import ActivatedFeatures
-from actgp.features.alike import means_of, whitenings_of
 from actgp.features.base import InducingFeatures, Whitening
 from actgp.features.decoupled import DecoupledFeatures, MeanFrom
 from actgp.features.match import SpectralMatch, SpectralMismatchWarning, spectral_match
 from actgp.features.points import InducingPoints
+from actgp.features.units import Units, through_units
 
 __all__ = [
     "ActivatedFeatures",
@@ -15,8 +15,8 @@ __all__ = [
     "MeanFrom",
     "SpectralMatch",
     "SpectralMismatchWarning",
+    "Units",
     "Whitening",
-    "means_of",
     "spectral_match",
-    "whitenings_of",
+    "through_units",
 ]

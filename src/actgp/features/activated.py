@@ -6,6 +6,8 @@
 with n < Ñ and the same levels in both, which makes Kfu Kuu⁻¹ Kuf ≤ Kff for every truncation.
 """
 
+from math import inf
+
 import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
@@ -14,14 +16,14 @@ from torch import Tensor, nn
 from actgp import checks
 from actgp.activations import Activation
 from actgp.activations import activation as activation_of
-from actgp.features.base import InducingFeatures, Whitening
+from actgp.features.base import InducingFeatures, Inverse, magnification
 from actgp.features.match import SpectralMatch, spectral_match
-from actgp.features.units import UnitInputs
-from actgp.features.whitening import whitenings
+from actgp.features.units import Shapes, Units
 from actgp.kernels import ZonalKernel
-from actgp.sphere import zonal_series
+from actgp.linalg import inverse_cholesky
 
 LARGEST_ENERGY = 1e30  # beyond it a float32 model would overflow
+LARGEST_NORM = 1e12  # κ(1), beyond which products of L⁻ᵀ, L⁻¹ and κ' leave the range of float32
 OVERSHOOT_WARNING = 10.0
 GRID = 101  # points at which max |σ| is sought
 
@@ -84,10 +86,6 @@ class ActivatedFeatures(InducingFeatures):
         """The kernel's and the activation's spectra side by side."""
         return spectral_match(self._zonal(kernel), self.activation, self.dimension, self.num_levels)
 
-    def fixed_match(self, kernel: Kernel) -> SpectralMatch | None:
-        match = self.match(kernel)
-        return None if match.learnt else match
-
     def overshoots(self, num_levels: int) -> Float64[Tensor, " L"]:
         """What the activation, cut after 1, 2, … levels, is at t = ±1 at most, relative to max |σ|.
 
@@ -104,28 +102,21 @@ class ActivatedFeatures(InducingFeatures):
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
         zonal = self._zonal(kernel)
         directions = nn.functional.normalize(self.weights.double(), dim=-1)
-        t = directions @ directions.T  # [M, M]
-        return zonal_series(t, self.match(kernel).norms, self.dimension) / zonal.variance.double()
+        return self.match(kernel).kappa(directions @ directions.T) / zonal.variance.double()  # [M, M]
 
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
-        radius, direction = self._zonal(kernel).polar(X)  # [N], [N, d]
-        t = nn.functional.normalize(self.weights.to(X), dim=-1) @ direction.T  # [M, N]
-        return radius * zonal_series(t, self.match(kernel).shared, self.dimension)
+        return self.units(kernel, X.dtype).Kuf(X)
 
-    def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
-        match = self.fixed_match(kernel)
-        if match is None:
-            return super().whitening(kernel, dtype)
-        variance = kernel.variance
-        ((directions, R, _),) = whitenings((self.weights,), (variance,), match, dtype)
-        return Whitening(R, directions, match, variance)
+    def inverse_cholesky(self, kernel: Kernel) -> Inverse:
+        R = inverse_cholesky(self.Kuu(kernel))
+        return Inverse(R, inf if self.match(kernel).norm > LARGEST_NORM else magnification(R))
 
-    def unit_inputs(self, kernel: Kernel, B: Float[Tensor, "K M"], whitening: Whitening) -> UnitInputs | None:
-        _, directions, match, variance, *_ = whitening
-        if directions is None or match is None or variance is None:  # energies that are learnt
-            return None
-        sigma = match.sigma(B.dtype, B.device)
-        return UnitInputs(kernel.lengthscale.to(B), directions.to(B), variance.to(B), B, sigma)
+    def units(self, kernel: Kernel, dtype: torch.dtype) -> Units:
+        """g_m(x) = r σ̃(ŵ_m · x̂)."""
+        zonal = self._zonal(kernel)
+        directions = nn.functional.normalize(self.weights.double(), dim=-1).to(dtype)
+        shapes = Shapes(self.match(kernel).sigma(dtype, directions.device), self.num_inducing, None)
+        return Units(zonal.lengthscale.to(dtype), directions, zonal.variance.to(dtype), None, shapes)
 
     def complaints(self, kernel: Kernel) -> list[str]:
         return self.complaints_beside(0, kernel)

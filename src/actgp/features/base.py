@@ -1,6 +1,10 @@
-"""What inducing features are: variables u that summarise a GP, given by their covariances."""
+"""What inducing features are: variables u that summarise a GP, given by their covariances.
+
+Layers work with whitened variables, u = L v with L Lᵀ = Kuu, and so with A = Kfu L⁻ᵀ.
+"""
 
 from abc import ABC, abstractmethod
+from math import inf
 from typing import NamedTuple
 
 import torch
@@ -10,24 +14,35 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.autocast import full_precision
-from actgp.features.match import SpectralMatch
-from actgp.features.units import UnitInputs, units
-from actgp.features.whitening import magnifies
-from actgp.linalg import inverse_cholesky
+from actgp.features.units import Units
+
+LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
+
+
+class Inverse(NamedTuple):
+    """L⁻¹ in float64, and how much it magnifies the round-off of what it is multiplied with."""
+
+    R: Float64[Tensor, "M M"]
+    magnification: float
+
+    def precision(self, dtype: torch.dtype) -> torch.dtype:
+        """The precision in which a layer is computed: the given one, or float64 where that will not do."""
+        return dtype if self.magnification <= LARGEST_MAGNIFICATION else torch.float64
+
+
+def magnification(R: Float64[Tensor, "*batch M M"], sd: Float64[Tensor, "*batch"] | None = None) -> float:
+    """‖L⁻¹‖ relative to a standard deviation of u, by default that of the first, 1 / R[0, 0]; the largest of a batch."""
+    R = R.detach()
+    size = torch.linalg.vector_norm(R, dim=(-2, -1))
+    largest = (size / R[..., 0, 0] if sd is None else size * sd.detach()).max().item()
+    return largest if largest == largest else inf  # NaN is no precision at all
 
 
 class Whitening(NamedTuple):
-    """What does not depend on x: R = L⁻¹, L Lᵀ = Kuu, and for units their directions, spectra, v and amplitudes.
-
-    In float64 where L⁻¹ would magnify the round-off of a Kuf in float32.
-    """
+    """What a layer needs to know besides x, in one precision: R = L⁻¹, and the units that Kuf consists of, if it does."""
 
     R: Float[Tensor, "M M"]
-    directions: Float[Tensor, "M d"] | None = None
-    match: SpectralMatch | None = None
-    variance: Float[Tensor, ""] | None = None  # v of a zonal kernel
-    amplitudes: Float[Tensor, " K"] | None = None  # v r_z of inducing points
-    relative: Float[Tensor, "M M"] | None = None  # E, whose gradient stands for that of R (`features.whitening`)
+    units: Units | None
 
 
 class InducingFeatures(nn.Module, ABC):
@@ -61,31 +76,24 @@ class InducingFeatures(nn.Module, ABC):
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Kuf for inputs that have been checked: what runs inside a training step."""
 
-    def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
-        """What a layer needs to know besides X, in a precision, or in float64 where that will not do."""
-        R = inverse_cholesky(self.Kuu(kernel))
-        return Whitening(R if dtype == R.dtype or magnifies(R.detach()) else R.to(dtype))
+    @abstractmethod
+    def inverse_cholesky(self, kernel: Kernel) -> Inverse:
+        """L⁻¹, L Lᵀ = Kuu."""
 
-    def unit_inputs(self, kernel: Kernel, B: Float[Tensor, "K M"], whitening: Whitening) -> UnitInputs | None:
-        """What makes Kfu Bᵀ and k(x, x) in the precision of B, for features that are units whose spectra are fixed."""
+    def units(self, kernel: Kernel, dtype: torch.dtype) -> Units | None:
+        """The hidden units that Kuf consists of, in a precision; None for features that are not of this kind."""
         return None
 
-    def through(
-        self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
-    ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
-        """Kfu Bᵀ and k(x, x), from what is known of the whitening."""
-        if (inputs := self.unit_inputs(kernel, B, whitening)) is not None:
-            return units(X, *inputs)
-        return self.cross(kernel, X).T @ B.T, kernel(X, diag=True)
+    def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
+        """What a layer needs to know besides x, in a precision, or in float64 where that will not do."""
+        inverse = self.inverse_cholesky(kernel)
+        own = inverse.precision(dtype)
+        return Whitening(inverse.R.to(own), self.units(kernel, own))
 
     @full_precision
     def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Cov(u_m, f(x_i)), in the precision of X."""
         return self.cross(kernel, checks.inputs(X, self.input_dim))
-
-    def fixed_match(self, kernel: Kernel) -> SpectralMatch | None:
-        """The spectra of units and kernel, if nothing of them is learnt: layers that are alike then share work."""
-        return None
 
     @abstractmethod
     def complaints(self, kernel: Kernel) -> list[str]:

@@ -23,13 +23,9 @@ from torch import Tensor
 
 from actgp import checks
 from actgp.features.activated import ActivatedFeatures
-from actgp.features.base import InducingFeatures, Whitening
-from actgp.features.decoupled_whitening import Inputs, decoupled_whitenings
-from actgp.features.match import SpectralMatch
-from actgp.features.points import InducingPoints, is_zonal
-from actgp.features.units import Shapes, UnitInputs
-from actgp.features.whitening import magnifies
-from actgp.kernels import ZonalKernel
+from actgp.features.base import InducingFeatures, Inverse, magnification
+from actgp.features.points import InducingPoints
+from actgp.features.units import Shapes, Units
 from actgp.linalg import inverse_cholesky
 
 MeanFrom = Literal["both", "activations"]
@@ -70,9 +66,6 @@ class DecoupledFeatures(InducingFeatures):
     def input_dim(self) -> int:
         return self.activated.input_dim
 
-    def fixed_match(self, kernel: Kernel) -> SpectralMatch | None:
-        return self.activated.fixed_match(kernel) if is_zonal(kernel) else None
-
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
         Kuv = self.activated.cross(kernel, self.points.locations.double())  # [M, K]
         above = torch.cat([self.activated.Kuu(kernel), Kuv], dim=1)
@@ -81,45 +74,37 @@ class DecoupledFeatures(InducingFeatures):
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         return torch.cat([self.activated.cross(kernel, X), self.points.cross(kernel, X)])
 
-    def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
-        if (match := self.fixed_match(kernel)) is not None:
-            layer = self.parameters_of(kernel)
-            ((directions, R, amplitudes),) = decoupled_whitenings((layer,), kernel, match, dtype)
-            return Whitening(R, directions, match, layer.variance, amplitudes)
-        own = self.activated.whitening(kernel)
-        A, _ = self.activated.through(kernel, self.points.locations.double(), own.R, own)  # A_u(Z): [K, M]
+    def inverse_cholesky(self, kernel: Kernel) -> Inverse:
+        R_u, magnified = self.activated.inverse_cholesky(kernel)
+        A = self.activated.cross(kernel, self.points.locations.double()).T @ R_u.T  # A_u(Z): [K, M]
         Kvv = self.points.Kuu(kernel)
-        R = inverse_cholesky(Kvv - A @ A.T)  # L_s⁻¹
-        # L⁻¹ = [[R_u, 0], [−R_s A R_u, R_s]]
-        above = torch.nn.functional.pad(own.R, (0, len(R)))
-        whole = torch.cat([above, torch.cat([-R @ A @ own.R, R], dim=1)])
-        exact = magnifies(own.R.detach()) or magnifies(R.detach(), Kvv.detach().diagonal().mean().sqrt())
-        return Whitening(whole if exact else whole.to(dtype), own.directions, own.match, own.variance)
+        R, R_s = joint_inverse(R_u, A, Kvv)
+        return Inverse(R, max(magnified, magnification(R_s, Kvv.diagonal().mean().sqrt())))
 
-    def parameters_of(self, kernel: ZonalKernel) -> Inputs:
-        """What their whitening depends on."""
-        return Inputs(self.activated.weights, self.points.locations, kernel.lengthscale, kernel.variance)
-
-    def unit_inputs(self, kernel: Kernel, B: Float[Tensor, "K M"], whitening: Whitening) -> UnitInputs | None:
-        _, directions, match, variance, amplitudes, _ = whitening
-        if directions is None or match is None or variance is None or amplitudes is None:
+    def units(self, kernel: Kernel, dtype: torch.dtype) -> Units | None:
+        """The activations, and, under a zonal kernel, the points after them."""
+        own, others = self.activated.units(kernel, dtype), self.points.units(kernel, dtype)
+        if others is None or others.amplitudes is None:
             return None
-        own, others = B.split(self.blocks, dim=1)
-        scaled = torch.cat([own, others * amplitudes.to(B)], dim=1)
-        shapes = Shapes(match.sigma(B.dtype, B.device), self.blocks[0], kernel)
-        return UnitInputs(kernel.lengthscale.to(B), directions.to(B), variance.to(B), scaled, shapes)
-
-    def through(
-        self, kernel: Kernel, X: Float[Tensor, "N D"], B: Float[Tensor, "K M"], whitening: Whitening
-    ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
-        if whitening.amplitudes is not None:
-            return super().through(kernel, X, B, whitening)
-        own, others = B.split(self.blocks, dim=1)
-        A, prior = self.activated.through(kernel, X, own.contiguous(), whitening)
-        return A + self.points.cross(kernel, X).T @ others.T, prior
+        return Units(
+            own.lengthscale,
+            torch.cat([own.directions, others.directions]),
+            own.variance,
+            torch.cat([others.amplitudes.new_ones(len(own.directions)), others.amplitudes]),
+            Shapes(own.shapes.activation, len(own.directions), others.shapes.kernel),
+        )
 
     def complaints(self, kernel: Kernel) -> list[str]:
         return self.activated.complaints_beside(self.points.num_inducing, kernel)
 
     def extra_repr(self) -> str:
         return f"input_dim={self.input_dim}, num_activations={self.blocks[0]}, num_points={self.blocks[1]}"
+
+
+def joint_inverse(
+    R_u: Float64[Tensor, "M M"], A: Float64[Tensor, "K M"], Kvv: Float64[Tensor, "K K"]
+) -> tuple[Float64[Tensor, "M+K M+K"], Float64[Tensor, "K K"]]:
+    """L⁻¹ = [[R_u, 0], [−R_s A R_u, R_s]] and R_s = L_s⁻¹, from R_u = L_u⁻¹ and A = Kvu L_u⁻ᵀ."""
+    R_s = inverse_cholesky(Kvv - A @ A.T)
+    above = torch.nn.functional.pad(R_u, (0, len(R_s)))
+    return torch.cat([above, torch.cat([-R_s @ A @ R_u, R_s], dim=1)]), R_s

@@ -9,15 +9,15 @@ things can go wrong (paper, section 4.3):
 * the norm grows with the truncation: the larger it is, the less each inducing variable explains.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from actgp.sphere import Polynomial, Zonal, polynomial
+from actgp.sphere import Polynomial, Zonal, polynomial, zonal_series
 
 LOST_WARNING = 0.01
 MISSING_WARNING = 0.02
@@ -64,27 +64,27 @@ class SpectralMatch:
         """Whether energies are to be differentiated."""
         return self.kernel_energies.requires_grad or self.activation_energies.requires_grad
 
-    def sigma(self, dtype: torch.dtype, device: torch.device) -> Polynomial:
-        """σ̃(t) = Σ_n a_n P_n(t), for energies that are fixed."""
-        key = ("sigma", dtype, device)
-        if key not in self._polynomials:
-            self._polynomials[key] = polynomial(tuple(self.shared.tolist()), self.dimension, dtype, device)
-        return self._polynomials[key]
+    def sigma(self, dtype: torch.dtype, device: torch.device) -> Polynomial | Callable[[Tensor], Tensor]:
+        """σ̃(t) = Σ_n a_n P_n(t), for t of a precision: a polynomial where nothing of it is learnt."""
+        if self.learnt:
+            return partial(zonal_series, energies=self.shared, dimension=self.dimension)
+        return polynomial(self._shared, self.dimension, dtype, device)
 
-    def kappa(self, dtype: torch.dtype, device: torch.device) -> Polynomial:
-        """κ(t) = Σ_n c_n P_n(t), likewise."""
-        key = ("kappa", dtype, device)
-        if key not in self._polynomials:
-            self._polynomials[key] = polynomial(tuple(self.norms.tolist()), self.dimension, dtype, device)
-        return self._polynomials[key]
+    def kappa(self, t: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+        """κ(t) = Σ_n c_n P_n(t), so that Kuu = κ(Ŵ Ŵᵀ) / v."""
+        return zonal_series(t, self.norms, self.dimension)
 
-    def kappa_slope(self, dtype: torch.dtype, device: torch.device) -> Polynomial:
-        """κ'(t), likewise."""
-        return self.kappa(dtype, device).derivative
+    def kappa_polynomial(self, device: torch.device) -> Polynomial:
+        """κ in float64, for energies that are not learnt."""
+        return polynomial(self._norms, self.dimension, torch.float64, device)
 
     @cached_property
-    def _polynomials(self) -> dict[tuple[str, torch.dtype, torch.device], Polynomial]:
-        return {}
+    def _shared(self) -> tuple[float, ...]:
+        return tuple(self.shared.tolist())
+
+    @cached_property
+    def _norms(self) -> tuple[float, ...]:
+        return tuple(self.norms.tolist())
 
     @property
     def lost(self) -> float:
@@ -150,18 +150,17 @@ class SpectralMatch:
         return found
 
 
-_known: dict[tuple[Hashable, ...], SpectralMatch] = {}  # few: one for each pair of spectra in use
-
-
 def spectral_match(kernel: Zonal, activation: Zonal, dimension: int, num_levels: int) -> SpectralMatch:
-    """Compares the first levels of a kernel and an activation; once, where neither depends on parameters."""
-    stamps = kernel.stamp, activation.stamp
-    key = (*stamps, dimension, num_levels)
-    match = _known.get(key) if None not in stamps else None
-    if match is None:
-        match = SpectralMatch(
-            kernel.energies(dimension, num_levels), activation.energies(dimension, num_levels), dimension
-        )
-        if None not in stamps:
-            _known[key] = match
-    return match
+    """The first levels of a kernel and an activation side by side."""
+    k, a = kernel.energies(dimension, num_levels), activation.energies(dimension, num_levels)
+    if k.requires_grad or a.requires_grad:
+        return SpectralMatch(k, a, dimension)
+    return _fixed_match(tuple(k.tolist()), tuple(a.tolist()), dimension, a.device)
+
+
+@lru_cache(maxsize=256)
+def _fixed_match(
+    k: tuple[float, ...], a: tuple[float, ...], dimension: int, device: torch.device
+) -> SpectralMatch:
+    k_n, a_n = (torch.tensor(values, dtype=torch.float64, device=device) for values in (k, a))
+    return SpectralMatch(k_n, a_n, dimension)

@@ -8,16 +8,15 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.features.base import InducingFeatures, Whitening
-from actgp.features.units import Shapes, UnitInputs
+from actgp.features.base import InducingFeatures, Inverse, magnification
+from actgp.features.units import Shapes, Units
 from actgp.kernels import ZonalKernel
+from actgp.linalg import inverse_cholesky
 
 
 def is_zonal(kernel: Kernel) -> TypeGuard[ZonalKernel]:
-    """Whether a kernel is that of units: zonal, in all inputs, with fixed energies."""
-    if not isinstance(kernel, ZonalKernel) or kernel.active_dims is not None or kernel.batch_shape:
-        return False
-    return kernel.stamp is not None
+    """Whether a kernel is zonal in all columns of X, so that its inducing points are hidden units."""
+    return isinstance(kernel, ZonalKernel) and kernel.active_dims is None and not kernel.batch_shape
 
 
 class InducingPoints(InducingFeatures):
@@ -51,21 +50,23 @@ class InducingPoints(InducingFeatures):
         Kuf: Tensor = kernel(self.locations.to(X), X).to_dense()
         return Kuf
 
-    def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
-        plain = super().whitening(kernel, dtype)
-        return Whitening(plain.R, *self.units(kernel)) if is_zonal(kernel) else plain
+    def inverse_cholesky(self, kernel: Kernel) -> Inverse:
+        R = inverse_cholesky(self.Kuu(kernel))
+        return Inverse(R, magnification(R))
 
-    def units(self, kernel: ZonalKernel) -> tuple[Float64[Tensor, "M d"], None, Tensor, Float64[Tensor, " M"]]:
-        """k(z, x) = (v r_z) r s(ẑ · x̂): directions ẑ, no spectra, v, amplitudes v r_z."""
-        (radius, directions), variance = kernel.polar(self.locations.double()), kernel.variance
-        return directions, None, variance, variance.double() * radius
-
-    def unit_inputs(self, kernel: Kernel, B: Float[Tensor, "K M"], whitening: Whitening) -> UnitInputs | None:
-        _, directions, _, variance, amplitudes, _ = whitening
-        if directions is None or variance is None or amplitudes is None:
+    def units(self, kernel: Kernel, dtype: torch.dtype) -> Units | None:
+        """k(z, x) = (v r_z) r s(ẑ · x̂)."""
+        if not is_zonal(kernel):
             return None
-        scaled, shapes = B * amplitudes.to(B), Shapes(None, 0, kernel)
-        return UnitInputs(kernel.lengthscale.to(B), directions.to(B), variance.to(B), scaled, shapes)
+        radius, directions = kernel.polar(self.locations.double())
+        amplitudes = kernel.variance.double() * radius
+        return Units(
+            kernel.lengthscale.to(dtype),
+            directions.to(dtype),
+            kernel.variance.to(dtype),
+            amplitudes.to(dtype),
+            Shapes(None, 0, kernel),
+        )
 
     def complaints(self, kernel: Kernel) -> list[str]:
         return []

@@ -10,7 +10,7 @@ s is the covariance of σ_p(w·x̂) over random w, so its eigenvalues are λ_n =
 For p = 1 this reads λ_n = 2d σ_n², for every d, odd or even.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from math import pi
 
@@ -45,10 +45,6 @@ class ArcCosine(ZonalKernel):
     ) -> None:
         super().__init__(input_dim, batch_shape=batch_shape, active_dims=active_dims)
         self.order = checks.choice(checks.integer(order, "order", minimum=0), "order", (0, 1, 2))
-
-    @property
-    def stamp(self) -> Hashable:
-        return (type(self), self.order)
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return _shape(t, self.order)

@@ -4,7 +4,7 @@ Then c_n = a_n² / k_n ∝ |a_n|: the activation's levels are the kernel's, its 
 prior variance sits on levels which the activation does not have.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
@@ -48,11 +48,6 @@ class MatchedKernel(ZonalKernel):
                 f"the activation must have energy on some level, got none on the first {self.num_levels}; "
                 "raise num_levels"
             )
-
-    @property
-    def stamp(self) -> Hashable | None:
-        inner = self.activation.stamp
-        return None if inner is None else (type(self), inner, self.num_levels)
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return zonal_series(t, self._matched(), self.dimension)

@@ -6,7 +6,8 @@ k_n ≥ 0; the radius is linear, as in the paper (eq. 5), whatever the shape.
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -88,10 +89,10 @@ class ZonalKernel(Kernel):
             )
         return SeriesShape(self.energies(d, levels).detach(), d)
 
-    @property
-    def stamp(self) -> Hashable | None:
-        """Equal for equal energies, where these do not depend on parameters; None where they may."""
-        return None
+    @cached_property
+    def learns_shape(self) -> bool:
+        """Whether the shape has parameters, beside the lengthscales and the variance that every kernel has."""
+        return len(list(self.parameters())) > 2
 
     @property
     def dimension(self) -> int:

@@ -1,6 +1,5 @@
 """Spectra: how much of a shape function lives on each level of harmonics."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -15,9 +14,6 @@ from actgp.sphere.counting import num_harmonics
 @runtime_checkable
 class Zonal(Protocol):
     """Anything with a shape function on [−1, 1]: a kernel or an activation."""
-
-    @property
-    def stamp(self) -> Hashable | None: ...
 
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]: ...
 
