@@ -14,11 +14,8 @@ from benchmarks.report import BEGIN, END, write_report
 TINY = Problem(input_dim=2, num_inducing=8, batch=9, num_samples=2, rows=50, prediction_samples=3, num_data=60)
 CONTESTANTS = {
     "step": ours.step,
-    "step not recorded": ours.plain_step,
-    "step in a loop of one's own": ours.own_step,
     "step with points": ours.step_with_points,
     "network step": ours.network_step,
-    "network step not recorded": ours.plain_network_step,
     "network step with points": ours.network_step_with_points,
     "warm start": ours.warm_start,
     "prediction": ours.predict,

@@ -32,7 +32,6 @@ from actgp.autocast import full_precision
 from actgp.features.match import SpectralMatch
 from actgp.linalg import differentiated, half_sandwich, inverse_cholesky, inverse_choleskys
 from actgp.sphere import evaluated
-from actgp.tracing import exceeds
 
 T = TypeVar("T")
 LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
@@ -57,7 +56,7 @@ def precision_for(dtype: torch.dtype, match: SpectralMatch, magnifications: Floa
 
 def any_magnify(magnifications: Float64[Tensor, "*batch"]) -> bool:
     """The same for layers of a stack."""
-    return exceeds(magnifications.max(), LARGEST_MAGNIFICATION)
+    return not magnifications.max().item() <= LARGEST_MAGNIFICATION  # or not a number
 
 
 def magnification(

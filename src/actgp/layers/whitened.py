@@ -153,7 +153,7 @@ class ScalesAndKL(torch.autograd.Function):
         for part, inside, S, S_grad in zip(parts, insides, scales, S_grads, strict=True):
             grad = torch.addcmul(S_grad, S, kl_grad)  # ∂ ½‖S‖² = S
             grad.diagonal(dim1=0, dim2=2).mul_(S.diagonal(dim1=0, dim2=2)).sub_(kl_grad)
-            torch.mul(grad, inside, out=part)  # at one go: compilers make one loop of it
+            torch.mul(grad, inside, out=part)
         return None, *(kl_grad * m for m in inputs[:number]), *raw_grads
 
 
