@@ -12,7 +12,7 @@ demo: $(INSTALLED)  ## the main job, on generated and bundled data
 test: $(INSTALLED)  ## all tests
 	$(BIN)/pytest -n auto
 
-bench: $(INSTALLED)  ## what a step and a prediction cost, beside the peers; some ten minutes
+bench: $(INSTALLED)  ## what a step and a prediction cost, beside the peers; fails above 1/5 of GPyTorch's step; some ten minutes
 	$(BIN)/python -m benchmarks
 
 report: $(INSTALLED)  ## docs/uci, from what is in results/

@@ -27,7 +27,7 @@ import actgp
 from benchmarks import ours
 from benchmarks.grid import BASE, Heat, heats
 from benchmarks.problem import Problem
-from benchmarks.report import write_report
+from benchmarks.report import check_steps, write_report
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "results/performance.jsonl", ROOT / "docs/performance.md"
@@ -111,6 +111,7 @@ def main(
         results.parent.mkdir(parents=True, exist_ok=True)
         results.write_text("".join(json.dumps(line) + "\n" for line in lines))
     write_report(results, page)
+    check_steps(results)
 
 
 typer.run(main)

@@ -46,13 +46,8 @@ def heats(gpflux_python: str | None, quick: bool) -> list[Heat]:
     """All of them, the side-by-side comparisons first: with all threads, and those of one process with one."""
     step: dict[str, Callable[[Problem], Contestant]] = {
         "actgp": ours.step,
-        "actgp, loop of one's own": ours.own_step,
-        "actgp, not recorded": ours.plain_step,
-        "actgp, compiled": ours.compiled_step,
         "actgp, with points": ours.step_with_points,
         "actgp, stage 1": ours.network_step,
-        "actgp, stage 1, not recorded": ours.plain_network_step,
-        "actgp, stage 1, compiled": ours.compiled_network_step,
         "actgp, stage 1, with points": ours.network_step_with_points,
         "network": network.step,
         "network, half as wide": network.half_step,
@@ -102,9 +97,19 @@ def _beside_gpflux(
         theirs = {
             f"GPflux, float{bits}": lambda p, w=what, b=bits: gpflux_dgp.command(p, w, python, b) for bits in (32, 64)
         }
-        own = {name: make for name, make in all_of_them.items() if name in ("actgp", "actgp, compiled")}
         threads, in_a_row = torch.get_num_threads(), 5 if what == "step" else 1
-        found.append(Heat(f"{what} beside GPflux", None, (BASE,), own | theirs, turns, threads, True, in_a_row))
+        found.append(
+            Heat(
+                f"{what} beside GPflux",
+                None,
+                (BASE,),
+                {"actgp": all_of_them["actgp"]} | theirs,
+                turns,
+                threads,
+                True,
+                in_a_row,
+            )
+        )
     return found
 
 

@@ -38,16 +38,18 @@ UNITS = {what: ("ms", 1e3) if what.startswith("step") else ("s", 1.0) for what i
 PEERS = ("network", "floor", "GPyTorch", "GPflux, float32")
 COLOURS = {"actgp": "C0", "actgp, stage 1": "C2", "actgp, warm start": "C4", "GPyTorch": "C3"}
 GREYS = {"network": "0.55", "floor": "0.2"}
+LARGEST_RATIO = 1 / 5  # of a step's time to that of GPyTorch's
 
 
 def write_report(results: Path, page: Path) -> None:
     """Writes tables between the page's marks, and the plot beside it."""
-    records = [json.loads(line) for line in results.read_text().splitlines()]
+    records = _read(results)
     plot = page.with_suffix(".png")
     _plot(records, plot)
     measured = "\n\n".join(
         [
             _about(records),
+            _beside_gpytorch(records),
             _side_by_side(records),
             _exponents(records),
             _memory(records),
@@ -58,6 +60,43 @@ def write_report(results: Path, page: Path) -> None:
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
     page.write_text(f"{before}{BEGIN}\n\n{measured}\n\n{END}{after}")
+
+
+def check_steps(results: Path) -> None:
+    """Fails where a step of the ELBO takes more of the time of GPyTorch's than it may."""
+    for threads, ratio in _ratios_to_gpytorch(_read(results)).items():
+        if ratio > LARGEST_RATIO:
+            raise SystemExit(
+                f"expected a step in at most {LARGEST_RATIO:.2g} of the time of GPyTorch's deep GP, got {ratio:.3g} "
+                f"with threads={threads}; find what has made it slower"
+            )
+
+
+def _read(results: Path) -> list[Record]:
+    return [json.loads(line) for line in results.read_text().splitlines()]
+
+
+def _ratios_to_gpytorch(records: list[Record]) -> dict[int, float]:
+    """Median times of a step relative to those of GPyTorch's deep GP, for each number of threads."""
+    medians = {
+        (r["threads"], r["contestant"]): median(r["seconds"])
+        for r in records
+        if r["what"] == "step" and r["axis"] is None
+    }
+    return {threads: own / medians[threads, "GPyTorch"] for (threads, who), own in medians.items() if who == "actgp"}
+
+
+def _beside_gpytorch(records: list[Record]) -> str:
+    found = _ratios_to_gpytorch(records).items()
+    parts = " and ".join(f"**{ratio:.3g}** with {_threads(threads)}" for threads, ratio in found)
+    return (
+        f"A step of the ELBO takes, of the time of GPyTorch's deep GP, {parts}; `make bench` fails above "
+        f"{LARGEST_RATIO:.2g}."
+    )
+
+
+def _threads(number: int) -> str:
+    return f"{number} thread{'s' if number > 1 else ''}"
 
 
 def _about(records: list[Record]) -> str:
@@ -73,7 +112,7 @@ def _side_by_side(records: list[Record]) -> str:
         if r["what"] in NAMES and r["axis"] is None:
             by_heat.setdefault((r["what"], r["threads"]), []).append(r)
     for (what, threads), chosen in by_heat.items():
-        name = f"{NAMES[what]}, {threads} thread{'s' if threads > 1 else ''}"
+        name = f"{NAMES[what]}, {_threads(threads)}"
         unit, factor = UNITS[what]
         medians = {r["contestant"]: median(r["seconds"]) for r in chosen}
         against = [peer for peer in PEERS if peer in medians]

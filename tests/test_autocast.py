@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.distributions import Categorical
 
 import actgp
-from actgp.training.replay import RECORD_AFTER
 
 pytestmark = pytest.mark.usefixtures("small_conversions")
 
@@ -116,20 +115,6 @@ def test_probabilities_of_ordered_labels_are_the_same() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(prediction.probabilities, expected)
     assert prediction.interval(0.5)[0].dtype == torch.float32
-
-
-@pytest.mark.parametrize("recorded_inside", [True, False])
-def test_recorded_steps_are_the_same(recorded_inside: bool) -> None:
-    X, y = data(torch.float32)
-    deep = model(torch.float32, likelihood=GaussianLikelihood())
-    elbo = actgp.RecordedELBO(deep, 100)
-    if not recorded_inside:
-        for _ in range(RECORD_AFTER + 2):
-            elbo(X, y)
-    with torch.autocast("cpu", torch.bfloat16):
-        for _ in range(RECORD_AFTER + 2):
-            found = elbo(X, y, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(found, deep.elbo(X, y, 100, generator=torch.Generator().manual_seed(0)))
 
 
 def test_exact_and_collapsed_models_are_the_same() -> None:

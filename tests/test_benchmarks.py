@@ -9,16 +9,13 @@ import torch
 from benchmarks import floor, gpytorch_dgp, laplace_net, network, ours
 from benchmarks.grid import heats
 from benchmarks.problem import Problem
-from benchmarks.report import BEGIN, END, write_report
+from benchmarks.report import BEGIN, END, check_steps, write_report
 
 TINY = Problem(input_dim=2, num_inducing=8, batch=9, num_samples=2, rows=50, prediction_samples=3, num_data=60)
 CONTESTANTS = {
     "step": ours.step,
-    "step not recorded": ours.plain_step,
-    "step in a loop of one's own": ours.own_step,
     "step with points": ours.step_with_points,
     "network step": ours.network_step,
-    "network step not recorded": ours.plain_network_step,
     "network step with points": ours.network_step_with_points,
     "warm start": ours.warm_start,
     "prediction": ours.predict,
@@ -58,15 +55,27 @@ def test_gpflux_is_measured_apart_from_the_others() -> None:
     assert len(beside) == len(without) + 2
 
 
-def test_the_report_gives_ratios_and_exponents(tmp_path: Path) -> None:
-    def line(axis: str | None, value: int, contestant: str, seconds: float) -> dict[str, object]:
-        problem = {"num_inducing": value}
-        common = {"what": "step", "axis": axis, "threads": 2, "problem": problem}
-        return common | {"contestant": contestant, "seconds": [seconds, seconds, seconds]}
+def line(axis: str | None, value: int, contestant: str, seconds: float) -> dict[str, object]:
+    common = {"what": "step", "axis": axis, "threads": 2, "problem": {"num_inducing": value}}
+    return common | {"contestant": contestant, "seconds": [seconds, seconds, seconds]}
 
+
+def test_a_step_that_takes_more_than_a_fifth_of_the_time_of_gpytorchs_fails(tmp_path: Path) -> None:
+    results = tmp_path / "raw.jsonl"
+    for seconds in (0.019, 0.021):
+        records = [line(None, 128, "actgp", seconds), line(None, 128, "GPyTorch", 0.1)]
+        results.write_text("".join(json.dumps(record) + "\n" for record in records))
+        if seconds < 0.02:
+            check_steps(results)
+    with pytest.raises(SystemExit, match="in at most 0.2 of the time of GPyTorch's deep GP, got 0.21 with threads=2"):
+        check_steps(results)
+
+
+def test_the_report_gives_ratios_and_exponents(tmp_path: Path) -> None:
     versions = dict.fromkeys(("python", "torch", "gpytorch", "laplace"), "1.0")
     about = {"what": "about", "processor": "x", "threads": 1, **versions}
     records = [about, line(None, 128, "actgp", 0.01), line(None, 128, "network", 0.002)]
+    records += [line(None, 128, "GPyTorch", 0.08)]
     records += [line("num_inducing", M, "actgp", 1e-8 * M**3) for M in (64, 128, 256)]
     records += [{"what": "memory", "rows": rows, "mebibytes": 500.0} for rows in (10, 100)]
     results, page = tmp_path / "raw.jsonl", tmp_path / "page.md"
@@ -78,6 +87,7 @@ def test_the_report_gives_ratios_and_exponents(tmp_path: Path) -> None:
     assert text.endswith(" after")
     assert "old" not in text
     assert "| a step, 2 threads | ms |" in text
-    assert "| actgp | 10 | 10 – 10 | 5 |" in text
+    assert "| actgp | 10 | 10 – 10 | 5 | 0.125 |" in text
+    assert "of the time of GPyTorch's deep GP, **0.125** with 2 threads" in text
     assert "power 3.00 | 3.00" in text
     assert (tmp_path / "page.png").stat().st_size > 1_000

@@ -8,9 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import actgp
-from actgp.training.objectives import Evaluation, network_objective, objective_along
-from actgp.training.recording import RecordedObjective
-from actgp.training.replay import replayed
+from actgp.training.objectives import network_objective
 
 VIEWS = {"view", "t", "transpose", "permute", "unsqueeze", "expand", "select", "slice", "diagonal", "detach", "split"}
 FREE = VIEWS | {"split_with_sizes", "empty_like", "new_empty"}
@@ -68,20 +66,6 @@ def test_steps_do_not_grow_heavier(kernel: str, num_points: int, most: int) -> N
 
     assert operations(step) <= most
     assert operations(network_step) <= 275
-
-
-@pytest.mark.parametrize(("num_points", "most"), [(0, 575), (64, 850)])
-def test_neither_does_a_recorded_one_views_among_them(num_points: int, most: int) -> None:
-    model, X, y = small_step(num_points, "arccosine")
-    recipe = actgp.Recipe(objective="elbo", num_samples=1)
-
-    def along(X: torch.Tensor, y: torch.Tensor, *noises: torch.Tensor) -> Evaluation:
-        return objective_along(model, X, y, noises, 1000, recipe, 1.0)
-
-    step = RecordedObjective(model, along, replayed)
-    network_step = RecordedObjective(model, lambda X, y: network_objective(model, X, y), replayed)
-    assert operations(lambda: step(X, y, *model.noises(X, 1))) <= most
-    assert operations(lambda: network_step(X, y)) <= 265
 
 
 @pytest.mark.parametrize(("num_points", "most"), [(0, 54), (64, 98)])

@@ -5,7 +5,6 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 
 from actgp.linalg import inverse_cholesky, inverse_choleskys, posterior_scale, times_few, times_wide
-from actgp.tracing import traced
 
 
 def covariance(generator: torch.Generator, M: int = 5) -> torch.Tensor:
@@ -43,9 +42,6 @@ def test_a_stack_is_mended_where_one_of_it_needs_more_jitter(generator: torch.Ge
         stacked = inverse_choleskys(torch.stack([sound, other]))
         for matrix, R in zip((sound, other), stacked, strict=True):
             torch.testing.assert_close(R, inverse_cholesky(matrix))
-        with traced(()):
-            found = torch.isfinite(inverse_choleskys(torch.stack([sound, other]))).flatten(1)
-        assert found.all(1).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("columns", [1, 2, 15, 16])

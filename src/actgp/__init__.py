@@ -32,7 +32,7 @@ from actgp.sphere import (
     surface_area,
     zonal_series,
 )
-from actgp.training import FitResult, Recipe, RecordedELBO, Step, fit
+from actgp.training import FitResult, Recipe, Step, fit
 from actgp.version import __version__ as __version__
 
 __all__ = [
@@ -61,7 +61,6 @@ __all__ = [
     "Prediction",
     "ReLU",
     "Recipe",
-    "RecordedELBO",
     "Softplus",
     "SpectralKernel",
     "SpectralMismatchWarning",

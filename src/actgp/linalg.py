@@ -9,7 +9,6 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp.autocast import full_precision
-from actgp.tracing import tracing
 
 # The same for models of both precisions: whitened parameters mean what they mean only together with their L. In low
 # dimension more of it costs accuracy; less of it, digits, since L⁻¹ magnifies round-off by up to jitter^(−1/2).
@@ -38,10 +37,6 @@ def stable_cholesky(K: Float64[Tensor, "M M"], relative_jitter: float = RELATIVE
         relative_jitter: What is added to the diagonal at first, relative to its mean; it grows tenfold until the
             decomposition succeeds.
     """
-    if tracing() is not None:
-        identity = _identity(len(K), K.dtype, K.device)
-        L, info = torch.linalg.cholesky_ex(K + relative_jitter * K.diagonal().mean() * identity)
-        return Cholesky(torch.where(info == 0, L, torch.nan), 0.0)  # whoever traces looks whether all is finite
     scale = K.diagonal().sum().item() / len(K)
     if not 0.0 < scale < float("inf"):
         raise ValueError(
@@ -124,9 +119,7 @@ def inverse_choleskys(
     scales = diagonals.mean(-1, keepdim=True)
     diagonals.add_(scales, alpha=RELATIVE_JITTER)
     R, *infos = _inverse_factors(K)
-    if tracing() is not None:
-        factors = torch.where(sum(infos[1:], start=infos[0]) == 0, factors, torch.nan)  # whoever traces looks for it
-    elif any(any(info.tolist()) for info in infos):  # some need more
+    if any(any(info.tolist()) for info in infos):  # some need more
         diagonals.sub_(scales, alpha=RELATIVE_JITTER)
         R = torch.stack([invert(stable_cholesky(matrix).L) for matrix in K])
     return R.mul_(factors.view(-1, 1, 1))

@@ -13,7 +13,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import actgp
 from actgp import Recipe
-from actgp.training.replay import replayed
 
 RECIPE = Recipe(network_steps=12, num_steps=10, batch_size=16, patience=30)
 
@@ -84,24 +83,6 @@ def test_a_run_taken_up_again_ends_the_same(
     assert expected.network is not None
     X, _ = data(dtype)
     assert torch.equal(result.network.eval()(X), expected.network.eval()(X))
-
-
-def test_so_does_one_whose_steps_are_recorded(
-    dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    straight, stopped, resumed = (
-        actgp.deep_gp(2, 1, 2, 10, generator=torch.Generator().manual_seed(0)).to(dtype) for _ in range(3)
-    )
-    train(straight, None, None, False)
-    stages, made = sys.modules["actgp.training.stages"], []
-    monkeypatch.setattr(stages, "RECORD_AFTER", 1)
-    monkeypatch.setattr(stages, "replayed", lambda *given: made.append(given) or replayed(*given))
-    with pytest.raises(StoppedError):
-        train(stopped, tmp_path / "run", ("network", 7), False)
-    before = len(made)
-    train(resumed, tmp_path / "run", None, False)
-    assert 0 < before < len(made)
-    assert torch.equal(numbers(resumed), numbers(straight))
 
 
 @pytest.mark.parametrize("step", [1, 2])

@@ -301,14 +301,14 @@ def test_an_interrupt_leaves_a_model_that_predicts() -> None:
 
 
 def test_steps_that_are_not_finite_are_skipped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    healthy, calls = stages.objective_along, []
+    healthy, calls = stages.posterior_objective, []
 
     def sometimes_nan(*args: object) -> Evaluation:
         calls.append(1)
-        loss, objective, _ = healthy(*args)  # type: ignore[arg-type]
+        loss, objective = healthy(*args)  # type: ignore[arg-type]
         return Evaluation(loss * torch.nan if len(calls) in (2, 4) else loss, objective)
 
-    monkeypatch.setattr(stages, "objective_along", sometimes_nan)
+    monkeypatch.setattr(stages, "posterior_objective", sometimes_nan)
     model = deep()
     result = train(model, Recipe(network_steps=3, num_steps=6))
     assert result.skipped == 2
@@ -318,7 +318,7 @@ def test_steps_that_are_not_finite_are_skipped_and_counted(monkeypatch: pytest.M
 
 def test_an_objective_that_never_is_finite_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     healthy = stages.network_objective
-    never = lambda *args, **options: Evaluation(*(v * torch.nan for v in healthy(*args, **options)[:2]))  # noqa: E731
+    never = lambda *args, **options: Evaluation(*(v * torch.nan for v in healthy(*args, **options)))  # noqa: E731
     monkeypatch.setattr(stages, "network_objective", never)
     model = deep()
     with pytest.raises(

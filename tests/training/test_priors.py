@@ -12,7 +12,7 @@ from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior, UniformPrio
 from torch import Tensor
 
 import actgp
-from actgp.models.priors import has_priors, log_prior
+from actgp.models.priors import log_prior
 from actgp.training.objectives import network_objective, posterior_objective
 from actgp.training.settling import choose_factors, settle_temperature
 
@@ -214,24 +214,3 @@ def test_a_checkpoint_of_another_prior_is_refused(data: tuple[Tensor, Tensor], t
     fitted(0.5)  # taken up
     with pytest.raises(ValueError, match="must belong to this run, got .* of a run with another prior; use the same"):
         fitted(0.01)
-
-
-def test_recorded_bounds_know_nothing_of_priors() -> None:
-    own = kernel(False)
-    model = actgp.SVGP(own, features(), GaussianLikelihood()).double()
-    elbo = actgp.RecordedELBO(model, 20)
-    X = torch.randn(20, 2, dtype=torch.float64, generator=G().manual_seed(0))
-    expected = elbo(X, X[:, 0])
-    own.register_prior("lengthscale_prior", NormalPrior(5.0, 0.01), "lengthscale")
-    model.double()
-    assert elbo(X, X[:, 0]) == expected
-    with pytest.raises(ValueError, match="recorded for models without priors on parameters, got some; use model.elbo"):
-        actgp.RecordedELBO(model, 20)
-
-
-def test_compiled_steps_are_refused_by_name() -> None:
-    model = actgp.SVGP(kernel(), features(), GaussianLikelihood()).double()
-    assert has_priors(model)
-    X = torch.zeros(20, 2, dtype=torch.float64)
-    with pytest.raises(ValueError, match="compile=True is for models without priors on parameters, got some; leave"):
-        actgp.fit(model, X, X[:, 0], actgp.Recipe(compile=True))

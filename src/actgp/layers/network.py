@@ -18,7 +18,6 @@ from actgp.features.points import is_zonal
 from actgp.kernels import ZonalKernel
 from actgp.layers.gp_layer import GPLayer
 from actgp.sphere import lift, polynomial, project
-from actgp.tracing import exceeds
 
 
 class ActivatedUnits(nn.Module):
@@ -126,7 +125,7 @@ def units_of(features: InducingFeatures, kernel: Kernel, dtype: torch.dtype) -> 
 
 def without_points(layer: GPLayer) -> bool:
     """Whether a layer's mean is that of its first block alone: points take part once they have means."""
-    return not exceeds(layer.q.mean[layer.q.blocks[0] :].count_nonzero(), 0.5)
+    return not layer.q.mean[layer.q.blocks[0] :].any()
 
 
 def layer_means(layers: Sequence[GPLayer]) -> list[Mean]:

@@ -34,7 +34,6 @@ from actgp.models.paths import Paths, sampled
 from actgp.models.prediction import Prediction, squeeze_outputs
 from actgp.models.sampled_function import SampledFunction
 from actgp.sampling import normal_points
-from actgp.tracing import tracing
 
 CHUNK = 2**21  # numbers that a layer makes of a chunk of a prediction, for each thread
 SEED = 0
@@ -220,8 +219,7 @@ class DeepGP(nn.Module):
 
     def enter(self, X: Tensor) -> Float[Tensor, "N D"]:
         """Checks the inputs, and takes them through the backbone."""
-        if tracing() is None:
-            self.check_inputs(X)
+        self.check_inputs(X)
         if self.backbone is None:
             return X
         h = self.backbone(X)

@@ -3,8 +3,7 @@
 from actgp.training.fit import fit
 from actgp.training.loop import Step
 from actgp.training.natural import NaturalGradient
-from actgp.training.own_loop import RecordedELBO
 from actgp.training.recipe import FitResult, Recipe
 from actgp.training.warm_start import warm_start
 
-__all__ = ["FitResult", "NaturalGradient", "Recipe", "RecordedELBO", "Step", "fit", "warm_start"]
+__all__ = ["FitResult", "NaturalGradient", "Recipe", "Step", "fit", "warm_start"]

@@ -14,7 +14,6 @@ from torch.utils.data import DataLoader
 from actgp.autocast import full_precision
 from actgp.models import GPR, SGPR, DeepGP, check_priors
 from actgp.training.checkpoint import Run, saved_seeds
-from actgp.training.compiled import check_compilable
 from actgp.training.exact import fit_exactly
 from actgp.training.frozen import backbone_features, is_frozen, train_mode
 from actgp.training.last_layer import check_solvable, solve_last_layer
@@ -101,7 +100,8 @@ def fit(
     recipe = Recipe.suited_to(model) if recipe is None else recipe
     if isinstance(X, Tensor) and is_frozen(model.backbone):
         return _fit_head(model, X, y, recipe, held_out, device, checkpoint, callback, generator, progress)
-    _check_recipe(model, recipe)
+    if recipe.solve:
+        check_solvable(model)
     if checkpoint is not None and Path(checkpoint).exists():
         seeds = saved_seeds(checkpoint)
     else:
@@ -138,7 +138,8 @@ def _fit_head(
     for rows in ((X, y), held_out or (X, y)):  # before anything is moved, or goes through the backbone
         checked(model, *rows)
     head = DeepGP(model.gp_layers, model.likelihood)  # the same layers
-    _check_recipe(head, recipe)
+    if recipe.solve:
+        check_solvable(head)
     if device is not None:
         model.to(device)
 
@@ -236,13 +237,6 @@ def _prepare(run: Run, weights: torch.Generator) -> None:
         if run.recipe.solve:
             solve_last_layer(run.model, run.batches, run.kl_weight)
     train_mode(run.model)
-
-
-def _check_recipe(model: DeepGP, recipe: Recipe) -> None:
-    if recipe.compile:
-        check_compilable(model)
-    if recipe.solve:
-        check_solvable(model)
 
 
 def _check_parameters(model: torch.nn.Module) -> None:

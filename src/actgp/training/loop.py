@@ -174,7 +174,7 @@ class Stage:
         for optimiser in self.optimisers:
             optimiser.zero_grad()
         evaluation = self.evaluate(*batches.next())
-        evaluation.backward()
+        evaluation.loss.backward()
         gradients = [p.grad for group in self._groups() for p in group["params"] if p.grad is not None]
         finite = bool(torch.isfinite(evaluation.loss) and torch.isfinite(nn.utils.get_total_norm(gradients)))
         value = evaluation.objective.item()

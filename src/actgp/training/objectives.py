@@ -7,7 +7,6 @@ predictive:  log (1/S) Σ_s p(y_i | path s) − w KL / N
 each plus log p(θ) / N, where priors are registered on parameters θ: maximum a posteriori.
 """
 
-from collections.abc import Sequence
 from math import log, pi
 from typing import NamedTuple
 
@@ -25,19 +24,10 @@ SEED = 0
 
 
 class Evaluation(NamedTuple):
-    """A loss to descend, and the objective to report; with the gradients of parameters, if these were found along."""
+    """A loss to descend, and the objective to report."""
 
     loss: Float[Tensor, ""]
     objective: Float[Tensor, ""]
-    known: tuple[Sequence[nn.Parameter], Sequence[Tensor]] | None = None
-
-    def backward(self) -> None:
-        """Gives parameters the gradient of the loss, beside what they have of earlier ones."""
-        if self.known is None:
-            self.loss.backward()
-            return
-        for p, gradient in zip(*self.known, strict=True):
-            p.grad = gradient if p.grad is None else p.grad + gradient
 
 
 def network_objective(model: DeepGP, X: Tensor, y: Tensor, num_data: int | None = None) -> Evaluation:
@@ -72,32 +62,15 @@ def posterior_objective(
     generator: torch.Generator | None,
 ) -> Evaluation:
     """The ELBO or the predictive objective, with a weighted KL, and priors."""
-    noises = model.noises(X, recipe.num_samples, generator=generator)
-    return objective_along(model, X, y, noises, num_data, recipe, kl_weight, generator)
-
-
-def objective_along(
-    model: DeepGP,
-    X: Tensor,
-    y: Tensor,
-    noises: Sequence[Tensor],
-    num_data: int,
-    recipe: Recipe,
-    kl_weight: float,
-    generator: torch.Generator | None = None,
-    *,
-    with_priors: bool = True,
-) -> Evaluation:
-    """The same along given paths; the generator is for likelihoods that draw."""
     h, (constants, kl) = model.enter(X), model.constants_and_kl()
-    paths = model.along(h, constants, noises)  # [S, B, P]
+    paths = model.along(h, constants, model.noises(h, recipe.num_samples, generator=generator))  # [S, B, P]
     if recipe.objective == "elbo":
         fit = expected_log_prob(model.likelihood, y, *paths, generator=generator).mean(0)  # [B]
     else:
         densities = log_marginal(model.likelihood, y, *paths, generator=generator)  # [S, B]
         fit = densities.logsumexp(0) - log(len(densities))
     objective = fit.mean() - kl_weight / num_data * kl
-    if with_priors and has_priors(model):
+    if has_priors(model):
         objective = objective + log_prior(model).to(objective) / num_data
     return Evaluation(-objective * num_data, objective.detach())
 

@@ -29,16 +29,13 @@ class Recipe:
         solve: Whether q(u) of the last layer is found in closed form before stage 2, for plain Gaussian noise.
         settle: Whether rows that were held out of stage 2 choose, at its end, how wide predictions are.
         rejoin: Whether rows that were held out, and not given for that, are trained on at last: stage 3,
-            `num_steps` // 8 steps at lower rates, which are never compiled.
+            `num_steps` // 8 steps at lower rates.
         num_samples: S, the paths sampled through the hidden layers in each step.
         network_rate: Adam's learning rate in stage 1.
         learning_rate: Adam's in stage 2, for everything but q(u).
         natural_rate: Of the natural gradient steps on q(u) in stage 2.
         batch_size: Rows in a minibatch, where data are given as tensors.
         patience: Steps without progress after which all rates are cut, up to three times; then the stage ends.
-        compile: Whether the steps are compiled first, by TorchInductor, which needs a C++ compiler. That takes the
-            better part of a minute, and takes a sixth to a quarter off the time of steps on small minibatches. For
-            Gaussian noise, and activations and kernels that are not learnt.
     """
 
     network_steps: int = 5_000
@@ -55,7 +52,6 @@ class Recipe:
     natural_rate: float = 0.1
     batch_size: int = 128
     patience: int = 1_000
-    compile: bool = False
 
     def __post_init__(self) -> None:
         counts = {"network_steps": 0, "num_steps": 0, "num_samples": 1, "batch_size": 1, "patience": 1}
@@ -68,7 +64,7 @@ class Recipe:
         self._keep("validation", checks.real(self.validation, "validation", example=0.1))
         if not 0.0 <= self.validation < 0.5:  # each stage has its own part
             raise ValueError(f"validation must be at least 0 and less than 0.5, got {self.validation}; pass e.g. 0.1")
-        for name in ("solve", "settle", "rejoin", "compile"):
+        for name in ("solve", "settle", "rejoin"):
             if not isinstance(value := getattr(self, name), bool):
                 raise TypeError(f"{name} must be True or False, got {value!r}; pass one of them")
         if self.natural_rate > 1:

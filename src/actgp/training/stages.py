@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from actgp.layers import mean_of
 from actgp.models import DeepGP, log_prior
-from actgp.training.compiled import compiled
 from actgp.training.data import Batch, Batches
 from actgp.training.loop import Stage
 from actgp.training.natural import NaturalGradient
@@ -23,12 +22,10 @@ from actgp.training.objectives import (
     Evaluation,
     network_objective,
     network_score,
-    objective_along,
+    posterior_objective,
     posterior_score,
 )
 from actgp.training.recipe import Recipe
-from actgp.training.recording import Objective, RecordedObjective, replayable
-from actgp.training.replay import RECORD_AFTER, replayed
 from actgp.training.schedule import Schedule
 
 DECAY = 1.0  # of stage 2: its steps are noisy, and rates go down from the first on
@@ -51,8 +48,7 @@ def network_stage(model: DeepGP, recipe: Recipe, num_data: int, held_out: Batch 
         )
     optimisers: list[torch.optim.Optimizer] = [torch.optim.Adam(own, lr=recipe.network_rate, fused=True)] if own else []
 
-    evaluate = _recorded(model, partial(network_objective, model, num_data=num_data), recipe)
-
+    evaluate = partial(network_objective, model, num_data=num_data)
     monitor = None if held_out is None else lambda: network_score(model, *held_out, num_data)
     schedule = Schedule(recipe.network_steps, recipe.patience)
     return Stage("network", model, evaluate, optimisers, schedule, monitor)
@@ -78,13 +74,8 @@ def posterior_stage(
     if rest := _trainable(model, natural):
         optimisers.append(torch.optim.Adam(rest, lr=recipe.learning_rate, fused=True))
 
-    def along(X: Tensor, y: Tensor, *noises: Tensor) -> Evaluation:
-        return objective_along(model, X, y, noises, num_data, recipe, kl_weight, generator)
-
-    objective = _recorded(model, along, recipe)
-
     def evaluate(X: Tensor, y: Tensor) -> Evaluation:
-        return objective(X, y, *model.noises(X, recipe.num_samples, generator=generator))
+        return posterior_objective(model, X, y, num_data, recipe, kl_weight, generator)
 
     def score() -> float:
         assert held_out is not None
@@ -96,13 +87,12 @@ def posterior_stage(
 
 
 def final_stage(model: DeepGP, recipe: Recipe, num_data: int, generator: torch.Generator, kl_weight: float) -> Stage:
-    """As stage 2, on all rows: nobody judges. Too short to be compiled for."""
+    """As stage 2, on all rows: nobody judges."""
     gently = replace(
         recipe,
         num_steps=recipe.num_steps // LAST_PART,
         learning_rate=LAST_RATE * recipe.learning_rate,
         natural_rate=LAST_NATURAL_RATE * recipe.natural_rate,
-        compile=False,
     )
     return replace(posterior_stage(model, gently, num_data, generator, kl_weight, None), name="final")
 
@@ -132,12 +122,6 @@ def draw_means(model: DeepGP, batches: Batches, generator: torch.Generator) -> N
 def _spread(h: Tensor) -> Tensor:
     """The root mean square deviation of rows from their mean; for a single row, its size."""
     return (h - h.mean(0) if len(h) > 1 else h).square().mean().sqrt()
-
-
-def _recorded(model: DeepGP, objective: Objective, recipe: Recipe) -> Objective:
-    if recipe.compile:
-        return RecordedObjective(model, objective, compiled)
-    return RecordedObjective(model, objective, replayed, RECORD_AFTER) if replayable(model) else objective
 
 
 def _trainable(model: nn.Module, without: set[int]) -> list[nn.Parameter]:
