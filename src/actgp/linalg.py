@@ -1,6 +1,5 @@
 """The linear algebra of a layer: a Cholesky decomposition that does not fail, and its inverse with its own gradient."""
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,8 +17,6 @@ GROWTH = 10.0
 LARGEST = 1e-2
 BLOCK = 64  # columns that LAPACK decomposes at a time
 FEW = 16  # columns
-ROWS_OF_A_THREAD, WIDE = range(32, 65), 256  # rows and columns of products that BLAS does not divide well
-CACHED_ROWS = 512  # for each thread
 
 
 class Cholesky(NamedTuple):
@@ -192,34 +189,3 @@ def _half_triangle(size: int, dtype: torch.dtype, device: torch.device) -> Tenso
 def times_few(A: Float[Tensor, "*batch N M"], B: Float[Tensor, "*batch M P"]) -> Float[Tensor, "*batch N P"]:
     """A B. Where B has few columns, BLAS finds Bᵀ Aᵀ in a third of the time, and this is a view of it."""
     return (B.mT @ A.mT).mT if 1 < B.shape[-1] < FEW else A @ B
-
-
-def times_wide(A: Float[Tensor, "N M"], B: Float[Tensor, "M P"]) -> Float[Tensor, "N P"]:
-    """A B. Where B has many columns and A few rows, these are divided between threads here.
-
-    As a batch with a product for each thread it takes down to four fifths of the time: BLAS divides it less well.
-    """
-    threads = torch.get_num_threads()
-    rows, rest = divmod(len(A), threads)
-    if threads == 1 or rest or rows not in ROWS_OF_A_THREAD or B.shape[1] < WIDE or A.device.type != "cpu":
-        return torch.mm(A, B)
-    return torch.bmm(A.unflatten(0, (threads, rows)), B.expand(threads, -1, -1)).flatten(0, 1)
-
-
-def differentiated(
-    function: Callable[..., tuple[Tensor, ...]], inputs: tuple[Tensor | None, ...], grads: tuple[Tensor, ...]
-) -> tuple[Tensor | None, ...]:
-    """The gradient of a function of plain operations, as a function that can be differentiated again.
-
-    For backward passes that are derived by hand, where somebody asks for second derivatives. One input may have been
-    computed from another: what goes through it is not to be counted here, which the views see to.
-    """
-    inputs = tuple(x.view_as(x) if x is not None and x.requires_grad else x for x in inputs)
-    needed = [x for x in inputs if x is not None and x.requires_grad]
-    gradients = iter(torch.autograd.grad(function(*inputs), needed, grads, create_graph=True, allow_unused=True))
-    return tuple(next(gradients) if x is not None and x.requires_grad else None for x in inputs)
-
-
-def rows_in_cache() -> int:
-    """How many rows at a time keep what layers make of them in the cache, where no gradient is wanted."""
-    return CACHED_ROWS * torch.get_num_threads()

@@ -30,7 +30,7 @@ def build_layer(source: Source) -> GPLayer:
     features = build_features(source.part("features", "features"))
     kernel = build_kernel(source.part("kernel", "kernel"))
     M = features.num_inducing
-    P = source.tensor("q.mean", M, None).shape[1]
+    P = source.tensor("q.raw_mean", M, None).shape[1]
     source.tensor("q.raw_scale_tril", P, M, M)
     horizon = None if source.entries.get("horizon") is None else source.get("horizon", float)
     if horizon is not None and not 0.0 < horizon < inf:

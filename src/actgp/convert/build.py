@@ -83,7 +83,7 @@ def build_layers(head: Head, rows: Rows, settings: Settings) -> tuple[list[GPLay
         with warnings.catch_warnings():  # what does not fit is in the report, as unexplained variance
             warnings.simplefilter("ignore", SpectralMismatchWarning)
             layer = GPLayer(fitted.kernel, fitted.features, len(outgoing.W)).to(targets[0])
-        layer.q.mean.copy_(undamped(layer, fitted.mean))
+        layer.q.raw_mean.copy_(undamped(layer, fitted.mean))
         records.append(_record(layer, activation, taken, outgoing, order, energy, given[-1], targets[-1]))
         layers.append(layer)
         given = [layer.whiten(part) @ layer.q.mean for part in given]

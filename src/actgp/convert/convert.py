@@ -19,7 +19,7 @@ from actgp.convert.report import ConversionReport
 from actgp.convert.rows import SYNTHETIC, split_rows
 from actgp.convert.split import Split, split
 from actgp.convert.sweeps import Composition, sweep
-from actgp.layers import GPLayer, mean_of
+from actgp.layers import GPLayer, mean_function
 from actgp.likelihoods import supported
 from actgp.linalg import posterior_scale
 from actgp.models import DeepGP
@@ -111,7 +111,7 @@ def convert(
     model = DeepGP(layers, likelihood, parts.backbone).to(parts.dtype)
     h = rows.test.to(parts.dtype)
     for layer in model.gp_layers:  # in the model's own precision, round-off included
-        h = mean_of(layer, h)
+        h = mean_function(layer)(h)
     error = relative_error(h.double() - wanted, wanted)
     backbone = "" if parts.backbone is None else f"{_names(parts.backbone)}, because {parts.reason}"
     report = ConversionReport(

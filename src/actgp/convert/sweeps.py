@@ -91,7 +91,7 @@ def sweep(
         else:
             damping, failures = damping * RESCUED, failures + 1
     for layer, m in zip(layers, means, strict=True):
-        layer.q.mean.copy_(undamped(layer, m))
+        layer.q.raw_mean.copy_(undamped(layer, m))
     return helped
 
 

@@ -20,14 +20,15 @@ LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with 
 
 
 class Inverse(NamedTuple):
-    """L⁻¹ in float64, and how much it magnifies the round-off of what it is multiplied with."""
+    """L⁻¹, and how much it magnifies the round-off of what it is multiplied with."""
 
     R: Float64[Tensor, "M M"]
     magnification: float
 
-    def precision(self, dtype: torch.dtype) -> torch.dtype:
-        """The precision in which a layer is computed: the given one, or float64 where that will not do."""
-        return dtype if self.magnification <= LARGEST_MAGNIFICATION else torch.float64
+
+def precision_for(dtype: torch.dtype, magnification: float) -> torch.dtype:
+    """The precision in which a layer is computed: the given one, or float64 where that will not do."""
+    return dtype if magnification <= LARGEST_MAGNIFICATION else torch.float64
 
 
 def magnification(R: Float64[Tensor, "*batch M M"], sd: Float64[Tensor, "*batch"] | None = None) -> float:
@@ -39,9 +40,10 @@ def magnification(R: Float64[Tensor, "*batch M M"], sd: Float64[Tensor, "*batch"
 
 
 class Whitening(NamedTuple):
-    """What a layer needs to know besides x, in one precision: R = L⁻¹, and the units that Kuf consists of, if it does."""
+    """What a layer needs to know besides x: R = L⁻¹, the precision of Kuf, and the units it consists of, if it does."""
 
-    R: Float[Tensor, "M M"]
+    R: Float64[Tensor, "M M"]
+    dtype: torch.dtype
     units: Units | None
 
 
@@ -85,10 +87,10 @@ class InducingFeatures(nn.Module, ABC):
         return None
 
     def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
-        """What a layer needs to know besides x, in a precision, or in float64 where that will not do."""
-        inverse = self.inverse_cholesky(kernel)
-        own = inverse.precision(dtype)
-        return Whitening(inverse.R.to(own), self.units(kernel, own))
+        """What a layer needs to know besides x; Kuf in a precision, or in float64 where that will not do."""
+        R, largest = self.inverse_cholesky(kernel)
+        own = precision_for(dtype, largest)
+        return Whitening(R, own, self.units(kernel, own))
 
     @full_precision
     def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:

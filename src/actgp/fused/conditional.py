@@ -24,7 +24,9 @@ from actgp.linalg import times_few
 def conditional_marginals(
     A: Float[Tensor, "N M"], prior: Float[Tensor, " N"], mean: Float[Tensor, "M P"], *scales: Float[Tensor, "B P B"]
 ) -> Marginals:
-    """The marginals of f given q(v)."""
+    """The marginals of f given q(v); by the plain formula where no gradient is wanted."""
+    if not torch.is_grad_enabled():
+        return plain.conditional_marginals(A, prior, mean, *scales)
     return Marginals(*Conditional.apply(A, prior, mean, *scales))
 
 

@@ -27,7 +27,9 @@ from actgp.sphere import lift, project
 def through_units(
     X: Float[Tensor, "N D"], units: Units, B: Float[Tensor, "K M"]
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
-    """A = Kfu Bᵀ and k(x, x), for units whose shapes are fixed."""
+    """A = Kfu Bᵀ and k(x, x); by the plain formula where no gradient is wanted, or shapes are learnt."""
+    if not (torch.is_grad_enabled() and units.shapes.fixed):
+        return plain.through_units(X, units, B)
     return ThroughUnits.apply(units.shapes, X, units.lengthscale, units.directions, units.variance, units.scaled(B))
 
 

@@ -1,42 +1,50 @@
-"""What whitens activations u and inducing points v: `DecoupledFeatures.whitening`, with the gradient derived by hand.
+"""What whitens the layers of a model: `InducingFeatures.whitening`, with gradients derived by hand.
 
-    Ŵ = W / ‖w‖,   T_u = Ŵ Ŵᵀ,   Kuu = κ(T_u) / v,   R_u = √v chol(κ(T_u))⁻¹
-    z̃ = [z / ℓ, 1] = r ẑ,   Kvu = r σ̃(ẑ Ŵᵀ),   A = Kvu R_uᵀ,   Kvv = v r rᵀ ∘ s(ẑ ẑᵀ),   R_s = chol(Kvv − A Aᵀ)⁻¹
+Hidden units u:
 
-    R = [ R_u      0  ]        Q = A R_u
+    Ŵ = W / ‖w‖,   T = Ŵ Ŵᵀ,   Kuu = κ(T) / v,   R_u = L_u⁻¹ = √v chol(κ(T))⁻¹
+
+and backwards, with a bar for gradients, where sym mirrors the lower triangle,
+
+    B = R̄_u R_uᵀ,   K̄ = −½ R_uᵀ sym(B) R_u / v,   Ŵ̄ += 2 (K̄ ∘ κ'(T)) Ŵ,   w̄ = (ŵ̄ − ŵ ⟨ŵ, ŵ̄⟩) / ‖w‖,   v̄ = tr B / 2v
+
+Inducing points v beside them, lifted to z̃ = [z / ℓ, 1] = r ẑ:
+
+    Kvu = r σ̃(ẑ Ŵᵀ),   A = Kvu R_uᵀ,   Kvv = v r rᵀ ∘ s(ẑ ẑᵀ),   R_s = chol(Kvv − A Aᵀ)⁻¹,   Q = A R_u
+
+    R = [ R_u      0  ]
         [ −R_s Q  R_s ]
 
-Backwards, with a bar for gradients, let [Ū, 0; G, V̄] be the blocks of R̄. Since R_s and R_u also stand in −R_s Q,
+With [Ū, 0; G, V̄] for the blocks of R̄, and since R_s and R_u also stand in −R_s Q,
 
-    R̄_s = V̄ − G Qᵀ,   Q̄ = −R_sᵀ G,   K̄vv = −½ R_sᵀ sym(R̄_s R_sᵀ) R_s,   Ā = Q̄ R_uᵀ − 2 K̄vv A
-    R̄_u = Ū + Aᵀ Q̄ + Āᵀ Kvu,   B = R̄_u R_uᵀ,   K̄ = −½ R_uᵀ sym(B) R_u / v     (of κ(T_u))
-    Ŵ̄ += 2 (K̄ ∘ κ'(T_u)) Ŵ,   w̄ = (ŵ̄ − ŵ ⟨ŵ, ŵ̄⟩) / ‖w‖,   v̄ = tr B / 2v + …
+    R̄_s = V̄ − G Qᵀ,   Q̄ = −R_sᵀ G,   K̄ = −½ R_sᵀ sym(R̄_s R_sᵀ) R_s,   Ā = Q̄ R_uᵀ − 2 K̄ A,   R̄_u = Ū + Aᵀ Q̄ + Āᵀ Kvu
 
-where sym mirrors the lower triangle. From Kvu and Kvv on, to ẑ, Ŵ, r, ℓ and v, it goes as in `fused.units`.
+where K̄ is the gradient for Kvv. From Kvu and Kvv on, to ẑ, Ŵ, r, ℓ and v, it goes as in `fused.units`.
 
-The diagonal of κ(T_u), and with it the jitter, does not depend on the weights. R is found in float64. R̄ comes in the
-precision that the layer is computed in, with an error that is magnified on the way to W̄: hardly a digit is gained by
+The diagonal of κ(T), and with it the jitter, does not depend on the weights. R is found in float64. R̄ comes from layers
+in the precision that they are computed in, with an error that is magnified on the way to W̄: hardly a digit is gained by
 going on from it in a finer one.
 
-Layers that are alike, with as many units and points, as many inputs and the same spectra, are whitened in one stack:
-on matrices as small as these, calling an operation costs as much as carrying it out.
+Layers that are alike, with as many units and points, as many inputs and the same spectra, are whitened in one stack of
+L: on matrices as small as these, calling an operation costs as much as carrying it out.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float
+from jaxtyping import Float64
 from torch import Tensor
 from torch.linalg import vecdot
+from torch.nn.functional import normalize
 
 from actgp.autocast import full_precision
-from actgp.features import DecoupledFeatures, InducingFeatures, SpectralMatch, Units, Whitening
+from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, SpectralMatch, Units, Whitening
 from actgp.features.activated import LARGEST_NORM
-from actgp.features.base import Inverse, magnification
+from actgp.features.base import magnification, precision_for
 from actgp.features.decoupled import joint_inverse
 from actgp.features.points import is_zonal
 from actgp.features.units import Shapes
@@ -46,79 +54,118 @@ from actgp.linalg import half_sandwich, inverse_cholesky, inverse_cholesky_gradi
 from actgp.sphere import evaluated, lift, project
 
 Pair = tuple[InducingFeatures, Kernel]
-T = TypeVar("T")
-
-
-class Inputs(NamedTuple):
-    """What the whitening of one layer depends on."""
-
-    W: Float[Tensor, "M d"]
-    Z: Float[Tensor, "K D"]
-    lengthscale: Float[Tensor, "1 D"]
-    variance: Float[Tensor, ""]
-
-
-class Outputs(NamedTuple):
-    """Directions of units and points, R, and the amplitudes c = [1, v r] of one layer."""
-
-    directions: Float[Tensor, "M+K d"]
-    R: Float[Tensor, "M+K M+K"]
-    amplitudes: Float[Tensor, " M+K"]
 
 
 def whitenings(pairs: Sequence[Pair], dtype: torch.dtype) -> list[Whitening]:
     """The whitening of each pair of features and kernel, as `InducingFeatures.whitening` gives it.
 
-    Those of layers that are alike have one gradient, and the precision that the neediest of them needs.
+    With gradients, those of layers that are alike are found together, in the precision that the neediest needs.
     """
     found: dict[int, Whitening] = {}
-    for (match, _, (M, _)), places in _alike(pairs).items():
-        features, kernels = zip(*(pairs[i] for i in places), strict=True)
-        layers = [
-            Inputs(own.activated.weights, own.points.locations, kernel.lengthscale, kernel.variance)
-            for own, kernel in zip(features, kernels, strict=True)
-        ]
-        flat = [tensor for kind in zip(*layers, strict=True) for tensor in kind]
-        outputs = _by_kind(StackedWhitening.apply(kernels[0], match, dtype, *flat), len(Outputs._fields))
-        for i, kernel, (directions, R, amplitudes) in zip(places, kernels, zip(*outputs, strict=True), strict=True):
-            shapes = Shapes(match.sigma(R.dtype, R.device), M, kernel)
-            units = Units(kernel.lengthscale.to(R), directions, kernel.variance.to(R), amplitudes, shapes)
-            found[i] = Whitening(R, units)
+    groups = _alike(pairs) if torch.is_grad_enabled() else {}
+    for (kind, match, *_), places in groups.items():
+        together = _units_alone if kind is ActivatedFeatures else _units_and_points
+        found |= zip(places, together([pairs[i] for i in places], match, dtype), strict=True)
     return [found.get(i) or features.whitening(kernel, dtype) for i, (features, kernel) in enumerate(pairs)]
 
 
-def _alike(pairs: Sequence[Pair]) -> dict[tuple[SpectralMatch, Hashable, tuple[int, int]], list[int]]:
+def _alike(pairs: Sequence[Pair]) -> dict[Any, list[int]]:
     """The places of pairs that can be whitened together; of no others, nor of classes derived from these."""
     groups: dict[Any, list[int]] = {}
     for i, (features, kernel) in enumerate(pairs):
-        if type(features) is DecoupledFeatures and is_zonal(kernel) and not kernel.learns_shape:
-            match = features.activated.match(kernel)  # one object for the same spectra
+        if type(features) in (ActivatedFeatures, DecoupledFeatures) and is_zonal(kernel) and not kernel.learns_shape:
+            units = features.activated if isinstance(features, DecoupledFeatures) else features
+            match = units.match(kernel)  # one object for the same spectra
             if not match.learnt:
-                groups.setdefault((match, type(kernel), features.blocks), []).append(i)
+                groups.setdefault((type(features), match, type(kernel), features.blocks), []).append(i)
     return groups
 
 
-class StackedWhitening(torch.autograd.Function):
-    """(W, Z, ℓ, v) of each layer ↦ directions, R, amplitudes of each layer, for fixed spectra."""
+def _units_alone(pairs: Sequence[Pair], match: SpectralMatch, dtype: torch.dtype) -> list[Whitening]:
+    W = torch.stack([features.weights for features, _ in pairs])
+    v = torch.stack([kernel.variance for _, kernel in pairs])
+    w, R = WhitenedUnits.apply(match, dtype, W, v)
+    own = _precision(match, dtype, magnification(R))
+    parts = zip(pairs, w.to(own).unbind(), R.unbind(), strict=True)
+    shapes = Shapes(match.sigma(own, W.device), W.shape[1], None)
+    return [Whitening(R, own, _units(kernel, directions, None, shapes)) for (_, kernel), directions, R in parts]
+
+
+def _units_and_points(pairs: Sequence[Pair], match: SpectralMatch, dtype: torch.dtype) -> list[Whitening]:
+    W = torch.stack([features.activated.weights for features, _ in pairs])
+    Z = torch.stack([features.points.locations for features, _ in pairs])
+    lengthscale = torch.stack([kernel.lengthscale for _, kernel in pairs])
+    v = torch.stack([kernel.variance for _, kernel in pairs])
+    w, R_u = WhitenedUnits.apply(match, dtype, W, v)
+    directions, R, amplitudes = WhitenedPoints.apply(pairs[0][1], match, dtype, w, R_u, Z, lengthscale, v)
+    sd = (amplitudes[:, W.shape[1] :].square().mean(-1) / v).sqrt()  # √k(z, z) = √v r
+    largest = max(magnification(R_u), magnification(R[:, W.shape[1] :, W.shape[1] :], sd))
+    own = _precision(match, dtype, largest)
+    sigma = match.sigma(own, W.device)
+    parts = zip(pairs, directions.to(own).unbind(), R.unbind(), amplitudes.to(own).unbind(), strict=True)
+    return [
+        Whitening(R, own, _units(kernel, directions, amplitudes, Shapes(sigma, W.shape[1], kernel)))
+        for (_, kernel), directions, R, amplitudes in parts
+    ]
+
+
+def _units(kernel: ZonalKernel, directions: Tensor, amplitudes: Tensor | None, shapes: Shapes) -> Units:
+    return Units(kernel.lengthscale.to(directions), directions, kernel.variance.to(directions), amplitudes, shapes)
+
+
+def _precision(match: SpectralMatch, dtype: torch.dtype, largest: float) -> torch.dtype:
+    return precision_for(dtype, inf if match.norm > LARGEST_NORM else largest)
+
+
+class WhitenedUnits(torch.autograd.Function):
+    """(W, v) ↦ Ŵ, R_u of a stack of layers, in float64, for fixed spectra."""
+
+    @staticmethod
+    def forward(ctx: Any, match: SpectralMatch, dtype: torch.dtype, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+        W, v = (tensor.double() for tensor in inputs)
+        lengths = torch.linalg.vector_norm(W, dim=-1, keepdim=True)
+        w = W / lengths
+        T = torch.bmm(w, w.mT)
+        kappa = match.kappa_polynomial(W.device)
+        R = inverse_choleskys(kappa(T), v.sqrt())
+        own = _precision(match, dtype, magnification(R))
+        ctx.match = match
+        ctx.save_for_backward(*inputs, *(tensor.to(own) for tensor in (v, lengths, w, kappa.derivative(T), R)))
+        return w, R
+
+    @staticmethod
+    @full_precision
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        *inputs, v, lengths, w, slope, R = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return None, None, *differentiated(partial(_plain_units, ctx.match), tuple(inputs), grads)
+        w_grad, R_grad = (grad.to(R.dtype) for grad in grads)
+        B = R_grad @ R.mT
+        half = half_sandwich(R, B).mul_(slope)  # with its transpose −2 v K̄ ∘ κ'(T)
+        across = w.mT
+        both = torch.baddbmm(torch.bmm(across, half), across, half.mT).mT  # (Hᵀ + H) Ŵ, transposed: few columns
+        w_grad = w_grad.addcdiv(both, v.view(-1, 1, 1), value=-1.0)
+        W_grad = w_grad.addcmul_(w, vecdot(w_grad, w).unsqueeze(-1), value=-1.0).div_(lengths)
+        v_grad = B.diagonal(dim1=-2, dim2=-1).sum(-1).div_(2 * v)
+        return None, None, *(grad.to(given.dtype) for grad, given in zip((W_grad, v_grad), inputs, strict=True))
+
+
+class WhitenedPoints(torch.autograd.Function):
+    """(Ŵ, R_u, Z, ℓ, v) ↦ directions [Ŵ, ẑ], R and amplitudes [1, v r] of a stack of layers, in float64."""
 
     @staticmethod
     def forward(
         ctx: Any, kernel: ZonalKernel, match: SpectralMatch, dtype: torch.dtype, *inputs: Tensor
     ) -> tuple[Tensor, ...]:
-        W, Z, lengthscale, v = (torch.stack(kind).double() for kind in _by_kind(inputs, len(Inputs._fields)))
-        lengths = torch.linalg.vector_norm(W, dim=-1, keepdim=True)
-        w = W / lengths
-        T_u = torch.bmm(w, w.mT)
-        kappa = match.kappa_polynomial(W.device)
-        R_u = inverse_choleskys(kappa(T_u), v.sqrt())
+        w, R_u, Z, lengthscale, v = (tensor.double() for tensor in inputs)
         r, z = project(lift(Z / lengthscale))  # [L, K], [L, K, d]
         column = r.unsqueeze(-1)
         sigma, t_slope = match.sigma(torch.float64, r.device).with_slope(z @ w.mT)
         Kvu = sigma.mul_(column)
         A = Kvu @ R_u.mT
-        T_v = z @ z.mT
-        T_v.diagonal(dim1=-2, dim2=-1).fill_(1.0)
-        shape, T_slope = kernel.shape_and_slope(T_v)
+        T = z @ z.mT
+        T.diagonal(dim1=-2, dim2=-1).fill_(1.0)
+        shape, T_slope = kernel.shape_and_slope(T)
         T_slope.diagonal(dim1=-2, dim2=-1).zero_()  # ẑ · ẑ = 1 whatever z
         amplitudes = r * v.unsqueeze(-1)
         radii = amplitudes.unsqueeze(-1) * r.unsqueeze(-2)
@@ -129,26 +176,22 @@ class StackedWhitening(torch.autograd.Function):
         R[:, :M, :M], R[:, M:, M:] = R_u, R_s
         R[:, M:, :M] = torch.bmm(R_s, Q).neg_()
         sd = (amplitudes.square().mean(-1) / v).sqrt_()  # √k(z, z) = √v r
-        largest = inf if match.norm > LARGEST_NORM else max(magnification(R_u), magnification(R_s, sd))
-        own = Inverse(R, largest).precision(dtype)
-        kappa_slope = kappa.derivative(T_u)
+        own = _precision(match, dtype, max(magnification(R_u), magnification(R_s, sd)))
         ctx.kernel, ctx.match = kernel, match
-        saved = (Z, lengthscale, v, lengths, w, kappa_slope, R_u, r, z, Kvu, t_slope, A, Kvv, T_slope.mul_(radii), R_s)
-        ctx.save_for_backward(*inputs, *(tensor.to(own) for tensor in (*saved, Q)))
+        saved = (w, R_u, Z, lengthscale, v, r, z, Kvu, t_slope, A, Kvv, T_slope.mul_(radii), R_s, Q)
+        ctx.save_for_backward(*inputs, *(tensor.to(own) for tensor in saved))
         ones = amplitudes.new_ones(len(w), M)
-        parts = (torch.cat([w, z], dim=1), R, torch.cat([ones, amplitudes], dim=1))
-        return tuple(each for part in parts for each in part.to(own).unbind())
+        return torch.cat([w, z], dim=1), R, torch.cat([ones, amplitudes], dim=1)
 
     @staticmethod
     @full_precision
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        *inputs, Z, lengthscale, v, lengths, w, kappa_slope, R_u, r, z = ctx.saved_tensors[:-7]
-        Kvu, t_slope, A, Kvv, T_slope, R_s, Q = ctx.saved_tensors[-7:]
+        inputs = ctx.saved_tensors[:5]
+        w, R_u, Z, lengthscale, v, r, z, Kvu, t_slope, A, Kvv, T_slope, R_s, Q = ctx.saved_tensors[5:]
         if torch.is_grad_enabled():
-            plain = partial(_plain, kernel=ctx.kernel, match=ctx.match)
-            return None, None, None, *differentiated(plain, tuple(inputs), grads)
-        kinds = _by_kind(grads, len(Outputs._fields))
-        directions_grad, R_grad, amplitudes_grad = (torch.stack(kind) for kind in kinds)
+            plain = partial(_plain_points, ctx.kernel, ctx.match)
+            return None, None, None, *differentiated(plain, inputs, grads)
+        directions_grad, R_grad, amplitudes_grad = (grad.to(R_s.dtype) for grad in grads)
         M, column = R_u.shape[-1], r.unsqueeze(-1)
         amplitudes_grad = amplitudes_grad[:, M:]
         G = R_grad[:, M:, :M]
@@ -167,40 +210,30 @@ class StackedWhitening(torch.autograd.Function):
         lifted_grad = z_grad.addcmul_(z, r_grad.sub_(vecdot(z, z_grad)).unsqueeze(-1))
         Z_grad = lifted_grad[..., :-1] / lengthscale
         lengthscale_grad = (Z_grad * Z).sum(-2, keepdim=True).div_(lengthscale).neg_()
-        B = R_u_grad @ R_u.mT
-        half = half_sandwich(R_u, B).mul_(kappa_slope)  # with its transpose −2 v K̄ ∘ κ'(T_u)
-        both = torch.bmm(half + half.mT, w)
-        w_grad = torch.baddbmm(directions_grad[:, :M], t_grad.mT, z).addcdiv_(both, v.view(-1, 1, 1), value=-1.0)
-        W_grad = w_grad.addcmul_(w, vecdot(w_grad, w).unsqueeze(-1), value=-1.0).div_(lengths)
-        v_grad = B.diagonal(dim1=-2, dim2=-1).sum(-1).div_(2 * v)
-        v_grad.add_(along_rows.sum(-1) / v).add_(vecdot(amplitudes_grad, r))
-        found = [grad for kind in (W_grad, Z_grad, lengthscale_grad, v_grad) for grad in kind.unbind()]
+        w_grad = torch.baddbmm(directions_grad[:, :M], t_grad.mT, z)
+        v_grad = (along_rows.sum(-1) / v).add_(vecdot(amplitudes_grad, r))
+        found = (w_grad, R_u_grad, Z_grad, lengthscale_grad, v_grad)
         return None, None, None, *(grad.to(given.dtype) for grad, given in zip(found, inputs, strict=True))
 
 
-def _by_kind(tensors: Sequence[T], kinds: int) -> list[tuple[T, ...]]:
-    """Tensors of all layers, those of one kind after those of the other, such as weights and variances, by kind."""
-    number = len(tensors) // kinds
-    return [tuple(tensors[start : start + number]) for start in range(0, len(tensors), number)]
+def _plain_units(match: SpectralMatch, W: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Ŵ and R_u in operations that can be differentiated any number of times."""
+    w = normalize(W.double(), dim=-1)
+    Kuu = match.kappa(w @ w.mT) / v.double().view(-1, 1, 1)
+    return w, torch.stack([inverse_cholesky(K) for K in Kuu])
 
 
-def _plain(*inputs: Tensor, kernel: ZonalKernel, match: SpectralMatch) -> tuple[Tensor, ...]:
-    """The plain formula as a function of the inputs alone."""
-    layers = [_plain_layer(*layer, kernel, match) for layer in zip(*_by_kind(inputs, len(Inputs._fields)), strict=True)]
-    return tuple(tensor for kind in zip(*layers, strict=True) for tensor in kind)
-
-
-def _plain_layer(
-    W: Tensor, Z: Tensor, lengthscale: Tensor, variance: Tensor, kernel: ZonalKernel, match: SpectralMatch
-) -> Outputs:
-    v = variance.double()
-    w = torch.nn.functional.normalize(W.double(), dim=-1)
-    R_u = inverse_cholesky(match.kappa(w @ w.T) / v)
+def _plain_points(
+    kernel: ZonalKernel, match: SpectralMatch, w: Tensor, R_u: Tensor, Z: Tensor, lengthscale: Tensor, v: Tensor
+) -> tuple[Tensor, ...]:
+    """Directions, R and amplitudes likewise."""
     r, z = project(lift(Z.double() / lengthscale))
-    sigma = match.sigma(torch.float64, W.device)
-    A = (r.unsqueeze(-1) * evaluated(sigma, z @ w.T)) @ R_u.T
-    t = z @ z.T
-    exact = t.detach().clamp(-1.0, 1.0).fill_diagonal_(1.0)
-    Kvv = v * torch.outer(r, r) * kernel.shape(t + (exact - t.detach()))
-    R, _ = joint_inverse(R_u, A, Kvv)
-    return Outputs(torch.cat([w, z]), R, torch.cat([v.new_ones(len(w)), v * r]))
+    t = z @ z.mT
+    exact = t.detach().clamp(-1.0, 1.0)
+    exact.diagonal(dim1=-2, dim2=-1).fill_(1.0)
+    amplitudes = v.double().unsqueeze(-1) * r
+    Kvv = amplitudes.unsqueeze(-1) * r.unsqueeze(-2) * kernel.shape(t + (exact - t.detach()))
+    A = r.unsqueeze(-1) * evaluated(match.sigma(torch.float64, Z.device), z @ w.mT) @ R_u.mT
+    R = torch.stack([joint_inverse(*layer)[0] for layer in zip(R_u, A, Kvv, strict=True)])
+    ones = amplitudes.new_ones(len(w), w.shape[1])
+    return torch.cat([w, z], dim=1), R, torch.cat([ones, amplitudes], dim=1)

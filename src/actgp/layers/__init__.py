@@ -2,10 +2,10 @@
 
 from actgp.layers.conditional import Marginals
 from actgp.layers.gp_layer import Constants, GPLayer, PriorMean, constants_and_kl
-from actgp.layers.network import NetworkLayer, layer_means, mean_of
+from actgp.layers.network import NetworkLayer, mean_function, mean_functions
 from actgp.layers.pairing import check_kernel, check_pair
 from actgp.layers.pathwise import LayerFunction, draw_functions
-from actgp.layers.whitened import WhitenedGaussian, scales_and_kl
+from actgp.layers.variational import WhitenedGaussian
 
 __all__ = [
     "Constants",
@@ -19,7 +19,6 @@ __all__ = [
     "check_pair",
     "constants_and_kl",
     "draw_functions",
-    "layer_means",
-    "mean_of",
-    "scales_and_kl",
+    "mean_function",
+    "mean_functions",
 ]

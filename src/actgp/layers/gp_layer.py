@@ -16,31 +16,22 @@ from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from actgp import checks
+from actgp import checks, fused
 from actgp.autocast import full_precision
-from actgp.features import (
-    ActivatedFeatures,
-    DecoupledFeatures,
-    InducingFeatures,
-    InducingPoints,
-    Whitening,
-    whitenings_of,
-)
-from actgp.layers.conditional import Marginals, conditional_marginals, unexplained
+from actgp.features import InducingFeatures, Whitening
+from actgp.layers.conditional import Marginals, unexplained
 from actgp.layers.horizon import Horizon, check_horizon
 from actgp.layers.pairing import check_pair
-from actgp.layers.unit_marginals import unit_marginals
-from actgp.layers.whitened import Scales, WhitenedGaussian, scales_and_kl
+from actgp.layers.variational import Scales, WhitenedGaussian
 from actgp.linalg import Cholesky, stable_cholesky
 
-UNITS = (ActivatedFeatures, DecoupledFeatures, InducingPoints)
 PriorMean = Literal["zero", "identity"]
 
 
 class Constants(NamedTuple):
     """What does not depend on x: computed once for a whole prediction."""
 
-    whitening: Whitening  # in the precision that Kuf has to have
+    whitening: Whitening
     mean: Float[Tensor, "M P"]
     scales: Scales
 
@@ -90,7 +81,7 @@ class GPLayer(nn.Module):
 
     def inverse_cholesky(self) -> Float64[Tensor, "M M"]:
         """L⁻¹."""
-        return self.features.whitening(self.kernel).R
+        return self.features.inverse_cholesky(self.kernel).R
 
     @full_precision
     def constants(self) -> Constants:
@@ -110,13 +101,7 @@ class GPLayer(nn.Module):
     def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
         """As `forward`, with what does not depend on X already computed."""
         whitening, m, scales = constants
-        inputs = None
-        if torch.is_grad_enabled() and type(self.features) in UNITS:  # others may go through units as they like
-            inputs = self.features.unit_inputs(self.kernel, whitening.R, whitening)
-        if inputs is not None:
-            mean, variance = unit_marginals(X, inputs, whitening.relative, m, *scales)
-        else:
-            mean, variance = conditional_marginals(*self._whiten(X, whitening), m, *scales)
+        mean, variance = fused.conditional_marginals(*self._whiten(X, whitening), m, *scales)
         if (beyond := self.beyond) is not None:
             variance = variance + beyond.variance(X).unsqueeze(-1)
         return Marginals(self._with_prior_mean(mean, X), variance)
@@ -140,12 +125,12 @@ class GPLayer(nn.Module):
         prior: Tensor = self.kernel(X).to_dense()
         if (beyond := self.beyond) is not None:
             prior = prior + beyond.covariance(X)
-        return MultivariateNormal(self._with_prior_mean(A @ self.q.means(), X).T, prior - A @ A.T + AS @ AS.mT)
+        return MultivariateNormal(self._with_prior_mean(A @ self.q.mean, X).T, prior - A @ A.T + AS @ AS.mT)
 
     @full_precision
     def output_weights(self) -> Float64[Tensor, "M P"]:
         """V = L⁻ᵀ m: the layer's mean is the network layer Kufᵀ V = Vᵀ σ̃(W x̃)."""
-        return self.inverse_cholesky().mT @ self.q.means().double()
+        return self.inverse_cholesky().mT @ self.q.mean.double()
 
     def kl(self) -> Float[Tensor, ""]:
         """KL(q(u) ‖ p(u)), summed over outputs."""
@@ -153,18 +138,31 @@ class GPLayer(nn.Module):
 
     def _whiten(self, X: Float[Tensor, "N D"], whitening: Whitening) -> tuple[Tensor, Tensor]:
         """A and k(x, x), in the precision of X; Kuf in that of L⁻¹."""
-        R = whitening.R
-        A, prior = self.features.through(self.kernel, X.to(R.dtype), R, whitening)
+        A, prior = kernel_products(self.features, self.kernel, X, whitening.R, whitening)
         return A.to(X.dtype), prior.to(X.dtype)
 
     def _with_prior_mean(self, mean: Float[Tensor, "N P"], X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
         return mean + X if self.prior_mean == "identity" else mean
 
 
+def kernel_products(
+    features: InducingFeatures, kernel: Kernel, X: Float[Tensor, "N D"], B: Float64[Tensor, "K M"], whitening: Whitening
+) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
+    """Kfu Bᵀ and k(x, x), in the precision of the whitening; through hidden units, where features consist of them."""
+    X, B = X.to(whitening.dtype), B.to(whitening.dtype)
+    if whitening.units is not None:
+        return fused.through_units(X, whitening.units, B)
+    return features.cross(kernel, X).T @ B.T, kernel(X, diag=True)
+
+
 def constants_and_kl(layers: Sequence[GPLayer]) -> tuple[list[Constants], Float[Tensor, ""]]:
     """What does not depend on x, of several layers of one precision, and the sum of their KL(q(u) ‖ p(u))."""
-    pairs = [(layer.features, layer.kernel) for layer in layers]
-    found = whitenings_of(pairs, layers[0].q.mean.dtype)
-    scales, kl = scales_and_kl([layer.q for layer in layers])
-    means = [layer.q.means() for layer in layers]
-    return [Constants(*parts) for parts in zip(found, means, scales, strict=True)], kl
+    found = fused.whitenings([(layer.features, layer.kernel) for layer in layers], layers[0].q.raw_mean.dtype)
+    scales = [fused.scales(layer.q.raw_scale_tril, layer.q.blocks) for layer in layers]
+    constants = [Constants(w, layer.q.mean, S) for w, layer, S in zip(found, layers, scales, strict=True)]
+    return constants, sum_of([layer.q.kl(S) for layer, S in zip(layers, scales, strict=True)])
+
+
+def sum_of(values: Sequence[Float[Tensor, ""]]) -> Float[Tensor, ""]:
+    """Σ of scalars."""
+    return torch.stack(tuple(values)).sum()

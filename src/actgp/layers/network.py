@@ -4,56 +4,48 @@ hidden = r σ̃(W x̂) for activations, or k(Z, x) for inducing points;   output
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from actgp import fused
 from actgp.autocast import full_precision
-from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, InducingPoints, means_of
-from actgp.features.alike import Mean
-from actgp.features.points import is_zonal
-from actgp.kernels import ZonalKernel
-from actgp.layers.gp_layer import GPLayer
-from actgp.sphere import lift, polynomial, project
+from actgp.features import DecoupledFeatures, InducingFeatures, InducingPoints, Units, Whitening
+from actgp.layers.gp_layer import GPLayer, kernel_products
+from actgp.sphere import lift, project
+
+Mean = Callable[[Float[Tensor, "N D"]], Float[Tensor, "N P"]]
 
 
-class ActivatedUnits(nn.Module):
-    """x ↦ r σ̃(W x̂), x̃ = [x / ℓ, 1]: a layer of hidden units with its bias and input scales."""
+class HiddenUnits(nn.Module):
+    """x ↦ c r σ(W x̂), x̃ = [x / ℓ, 1]: hidden units with their bias and input scales, as in `features.units`.
 
-    def __init__(self, features: ActivatedFeatures, kernel: ZonalKernel, dtype: torch.dtype) -> None:
+    Args:
+        units: The units, once for each precision that the network may be cast to; the first is the one it begins in.
+    """
+
+    def __init__(self, *units: Units) -> None:
         super().__init__()
-        self.scales = nn.Parameter(kernel.lengthscale.detach().to(dtype, copy=True))  # [1, D]
-        directions = nn.functional.normalize(features.weights.detach().double(), dim=-1)
-        self.weights = nn.Parameter(directions.to(dtype))  # [M, d]
-        energies, device = tuple(features.match(kernel).shared.tolist()), self.weights.device
-        precisions = torch.float32, torch.float64
-        self.sigma = {dtype: polynomial(energies, features.dimension, dtype, device) for dtype in precisions}
+        first = units[0]
+        self.scales = nn.Parameter(first.lengthscale.clone())  # [1, D]
+        self.weights = nn.Parameter(first.directions.clone())  # [M, d]
+        self.register_parameter("amplitudes", None if first.amplitudes is None else nn.Parameter(first.amplitudes))
+        self.kernel = copy.deepcopy(first.shapes.kernel)
+        self.width = first.shapes.width
+        self.activations = {own.directions.dtype: own.shapes.activation for own in units}
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         radius, direction = project(lift(X / self.scales))
-        t = direction @ self.weights.T  # [N, M]
-        return radius.unsqueeze(-1) * self.sigma[t.dtype](t)
-
-
-class ZonalUnits(nn.Module):
-    """x ↦ v r r_z s(x̂ · ẑ): with inducing points the shape of a zonal kernel is the activation."""
-
-    def __init__(self, features: InducingPoints, kernel: ZonalKernel, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.scales = nn.Parameter(kernel.lengthscale.detach().to(dtype, copy=True))  # [1, D]
-        radius, direction = kernel.polar(features.locations.detach().double())
-        self.weights = nn.Parameter(direction.to(dtype, copy=True).detach())  # [K, d]
-        amplitudes = kernel.variance.double() * radius
-        self.amplitudes = nn.Parameter(amplitudes.to(dtype, copy=True).detach())  # [K]
-        self.kernel = copy.deepcopy(kernel).to(dtype)
-
-    def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N K"]:
-        radius, direction = project(lift(X / self.scales))
-        t = (direction @ self.weights.T).clamp(-1.0, 1.0)  # [N, K]
-        return radius.unsqueeze(-1) * self.amplitudes * self.kernel.shape(t)
+        t, hidden = direction @ self.weights.T, []  # [N, M]
+        if (activation := self.activations[X.dtype]) is not None:
+            hidden.append(activation(t[:, : self.width]))
+        if self.kernel is not None:
+            hidden.append(self.kernel.shape(t[:, self.width :].clamp(-1.0, 1.0)))
+        values = radius.unsqueeze(-1) * torch.cat(hidden, dim=1)
+        return values if self.amplitudes is None else values * self.amplitudes
 
 
 class KernelUnits(nn.Module):
@@ -67,17 +59,6 @@ class KernelUnits(nn.Module):
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         dims = self.kernel.active_dims  # the columns that it uses; None for all
         return self.kernel.forward(*(Y if dims is None else Y[:, dims] for Y in (X, self.locations)))
-
-
-class UnitsBeside(nn.Module):
-    """Units of two kinds, one beside the other."""
-
-    def __init__(self, first: nn.Module, second: nn.Module) -> None:
-        super().__init__()
-        self.first, self.second = first, second
-
-    def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
-        return torch.cat([self.first(X), self.second(X)], dim=-1)
 
 
 class FeatureUnits(nn.Module):
@@ -99,9 +80,10 @@ class NetworkLayer(nn.Module):
 
     def __init__(self, layer: GPLayer) -> None:
         super().__init__()
-        dtype = layer.features.whitening(layer.kernel, layer.q.mean.dtype).R.dtype
-        self.units = units_of(layer.features, layer.kernel, dtype)
-        self.output_weights = nn.Parameter(layer.output_weights().detach().to(dtype))  # [M, P]
+        with torch.no_grad():
+            R, dtype, _ = layer.features.whitening(layer.kernel, layer.q.raw_mean.dtype)
+            self.units = units_of(layer.features, layer.kernel, dtype)
+            self.output_weights = nn.Parameter((R.mT @ layer.q.mean.double()).to(dtype))  # V: [M, P]
         self.skip = layer.prior_mean == "identity"
 
     @full_precision
@@ -114,38 +96,46 @@ class NetworkLayer(nn.Module):
 
 def units_of(features: InducingFeatures, kernel: Kernel, dtype: torch.dtype) -> nn.Module:
     """The hidden units that features are."""
-    if isinstance(features, DecoupledFeatures):
-        return UnitsBeside(units_of(features.activated, kernel, dtype), units_of(features.points, kernel, dtype))
-    if isinstance(features, ActivatedFeatures) and isinstance(kernel, ZonalKernel):
-        return ActivatedUnits(features, kernel, dtype)
+    units = features.units(kernel, dtype)
+    if units is not None:
+        other = features.units(kernel, torch.float32 if dtype == torch.float64 else torch.float64)
+        return HiddenUnits(units, units if other is None else other)
     if isinstance(features, InducingPoints):
-        return ZonalUnits(features, kernel, dtype) if is_zonal(kernel) else KernelUnits(features, kernel, dtype)
+        return KernelUnits(features, kernel, dtype)
     return FeatureUnits(features, kernel, dtype)
 
 
-def without_points(layer: GPLayer) -> bool:
-    """Whether a layer's mean is that of its first block alone: points take part once they have means."""
-    return not layer.q.mean[layer.q.blocks[0] :].any()
+@full_precision
+def mean_functions(layers: Sequence[GPLayer]) -> list[Mean]:
+    """x ↦ Kfu V (+ x), V = L⁻ᵀ m: the mean of each layer, in its own precision, with gradients for its parameters.
 
-
-def layer_means(layers: Sequence[GPLayer]) -> list[Mean]:
-    """The mean of each layer, in its own precision, as a function of its inputs, with gradients for its parameters."""
+    Inducing points beside activations take part once they have means.
+    """
     pairs, means = [], []
     for layer in layers:
-        features, m = layer.features, layer.q.means()
-        if isinstance(features, DecoupledFeatures) and without_points(layer):
+        features, m = layer.features, layer.q.mean
+        if isinstance(features, DecoupledFeatures) and not m[features.blocks[0] :].any():
             features, m = features.activated, m[: features.blocks[0]]
         pairs.append((features, layer.kernel))
         means.append(m)
-    found = means_of(pairs, means)
-    return [_skipping(f) if layer.prior_mean == "identity" else f for layer, f in zip(layers, found, strict=True)]
+    found = fused.whitenings(pairs, means[0].dtype)
+    skips = [layer.prior_mean == "identity" for layer in layers]
+    return [_mean(*pair, *parts) for pair, *parts in zip(pairs, means, found, skips, strict=True)]
 
 
-def _skipping(f: Mean) -> Mean:
-    return lambda X: X + f(X)
+def _mean(
+    features: InducingFeatures, kernel: Kernel, m: Float[Tensor, "M P"], whitening: Whitening, skip: bool
+) -> Mean:
+    outputs = m.T.double() @ whitening.R  # Vᵀ: [P, M]
+
+    @full_precision
+    def mean(X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
+        f = kernel_products(features, kernel, X, outputs, whitening)[0].to(X.dtype)
+        return X + f if skip else f
+
+    return mean
 
 
-@full_precision
-def mean_of(layer: GPLayer, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
-    """The mean of one layer."""
-    return layer_means((layer,))[0](X)
+def mean_function(layer: GPLayer) -> Mean:
+    """The mean of one layer, likewise."""
+    return mean_functions((layer,))[0]

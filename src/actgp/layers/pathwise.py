@@ -62,7 +62,7 @@ def draw_functions(
     kernel = copy.deepcopy(layer.kernel).requires_grad_(False)
     features = copy.deepcopy(layer.features).requires_grad_(False)
     beyond = None if layer.horizon is None else Horizon(kernel, layer.horizon)
-    m, S, R = layer.q.means().double(), layer.q.scale_tril.double(), layer.inverse_cholesky()
+    m, S, R = layer.q.mean.double(), layer.q.scale_tril.double(), layer.inverse_cholesky()
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, dtype=torch.float64, device=m.device, generator=generator)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from actgp.linalg import differentiated
+from actgp.fused.plain import differentiated
 
 
 def gaussian_expectation(

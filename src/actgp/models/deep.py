@@ -11,6 +11,7 @@ import copy
 import os
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import torch
 from gpytorch.likelihoods import Likelihood
@@ -26,17 +27,26 @@ from actgp.layers import (
     NetworkLayer,
     constants_and_kl,
     draw_functions,
-    layer_means,
-    scales_and_kl,
+    mean_functions,
 )
 from actgp.likelihoods import expected_log_prob, relative_noise, supported, targets
-from actgp.models.paths import Paths, sampled
 from actgp.models.prediction import Prediction, squeeze_outputs
 from actgp.models.sampled_function import SampledFunction
 from actgp.sampling import normal_points
 
 CHUNK = 2**21  # numbers that a layer makes of a chunk of a prediction, for each thread
 SEED = 0
+
+
+class Paths(NamedTuple):
+    """Means and variances of the last layer along sampled paths through the hidden ones.
+
+    And the relative noise there, if it varies with what the last layer is given.
+    """
+
+    mean: Float[Tensor, "S N P"]
+    variance: Float[Tensor, "S N P"]
+    relative: Float[Tensor, "S N 1"] | None
 
 
 class DeepGP(nn.Module):
@@ -143,7 +153,7 @@ class DeepGP(nn.Module):
 
     def kl(self) -> Float[Tensor, ""]:
         """Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ))."""
-        return scales_and_kl([layer.q for layer in self.gp_layers])[1]
+        return torch.stack([layer.kl() for layer in self.gp_layers]).sum()
 
     @torch.no_grad()
     def predict(self, X: Tensor, num_samples: int = 20, *, generator: torch.Generator | None = None) -> Prediction:
@@ -215,7 +225,7 @@ class DeepGP(nn.Module):
             checks.inputs(X, self.gp_layers[0].input_dim)
         elif checks.finite(checks.tensor(X, "X"), "X").ndim < 2 or len(X) == 0:
             raise ValueError(f"X must have shape [N, …] with at least one row, got {list(X.shape)}; pass a batch")
-        return checks.precision(X, (layer.q.mean for layer in self.gp_layers))
+        return checks.precision(X, (layer.q.raw_mean for layer in self.gp_layers))
 
     def enter(self, X: Tensor) -> Float[Tensor, "N D"]:
         """Checks the inputs, and takes them through the backbone."""
@@ -224,13 +234,13 @@ class DeepGP(nn.Module):
             return X
         h = self.backbone(X)
         if autocasting() and isinstance(h, Tensor):  # which the backbone is free to follow
-            h = h.to(self.gp_layers[0].q.mean.dtype)
+            h = h.to(self.gp_layers[0].q.raw_mean.dtype)
         return checks.inputs(h, self.gp_layers[0].input_dim, "the backbone's output")
 
     @staticmethod
     @full_precision
     def _composed(layers: Sequence[GPLayer], h: Float[Tensor, "N D"]) -> list[Tensor]:
-        return list(accumulate(layer_means(layers), lambda h, mean: mean(h), initial=h))
+        return list(accumulate(mean_functions(layers), lambda h, mean: mean(h), initial=h))
 
     def _num_paths(self, num_samples: int) -> int:
         return num_samples if len(self.gp_layers) > 1 else 1
@@ -242,8 +252,15 @@ class DeepGP(nn.Module):
         N = len(h)
         mean, variance = first[0].marginals(h, first[1])  # [N, P]: all paths begin alike
         for (layer, constant), noise in zip(others, noises, strict=True):
-            h = sampled(mean, variance, noise, N)  # [S N, H]
+            h = sampled(mean.view(-1, N, layer.input_dim), variance.view(-1, N, layer.input_dim), noise).flatten(0, 1)
             mean, variance = layer.marginals(h, constant)
         relative = relative_noise(self.likelihood, h.view(-1, N, h.shape[1]))
         shape = (-1, N, self.num_outputs)
         return Paths(mean.view(shape), variance.view(shape), relative)
+
+
+def sampled(
+    mean: Float[Tensor, "#S N H"], variance: Float[Tensor, "#S N H"], noise: Float[Tensor, "S #N H"]
+) -> Float[Tensor, "S N H"]:
+    """h = mean + sd ε along S paths; the variance is kept away from zero, where its root has no gradient."""
+    return torch.addcmul(mean, variance.clamp_min(torch.finfo(variance.dtype).eps).sqrt(), noise)

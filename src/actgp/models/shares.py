@@ -13,7 +13,7 @@ from gpytorch.likelihoods import GaussianLikelihood
 from jaxtyping import Float
 from torch import Tensor
 
-from actgp.layers import GPLayer, WhitenedGaussian, mean_of
+from actgp.layers import GPLayer, WhitenedGaussian, mean_function
 from actgp.likelihoods import noise_variance, relative_noise
 from actgp.models.deep import DeepGP
 from actgp.models.sgpr import SGPR
@@ -102,7 +102,7 @@ def _squared_sensitivities(model: DeepGP, h: Float[Tensor, "N D"]) -> list[Tenso
     """Σ over outputs of J² for the outputs of each layer, [N, P]."""
     outputs, h = [], h.detach().requires_grad_()
     for layer in model.gp_layers:
-        h = mean_of(layer, h)
+        h = mean_function(layer)(h)
         outputs.append(h)
     total = [torch.zeros_like(output) for output in outputs]
     for output in outputs[-1].unbind(-1):

@@ -11,7 +11,7 @@ the blocks of the precision for S. For one layer and w = 1 this is the q(u) of T
 import torch
 from gpytorch.likelihoods import GaussianLikelihood
 
-from actgp.layers import mean_of
+from actgp.layers import mean_function
 from actgp.linalg import block_posterior_scale, posterior_scale
 from actgp.models import DeepGP
 from actgp.training.data import Batches
@@ -42,7 +42,7 @@ def solve_last_layer(model: DeepGP, batches: Batches, kl_weight: float) -> None:
     for X, y in batches.all():
         h = model.hidden_means(X)[-1]
         A = layer.whiten(h).double()
-        prior = mean_of(layer, h).double() - A @ q.means().double()
+        prior = mean_function(layer)(h).double() - A @ q.mean.double()
         information += A.T @ A
         projected += A.T @ (y.reshape(len(X), P).double() - prior)
     precision = 1 / (kl_weight * model.likelihood.noise.double())

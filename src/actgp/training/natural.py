@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp.layers import WhitenedGaussian
-from actgp.layers.whitened import diagonal_blocks
+from actgp.layers.variational import diagonal_blocks
 from actgp.linalg import lower_triangle
 
 LARGEST_STEP = 1.0  # in local coordinates, over all outputs of a layer: standard deviations of q
@@ -35,7 +35,7 @@ class NaturalGradient(torch.optim.Optimizer):
     """
 
     def __init__(self, distributions: Iterable[WhitenedGaussian], lr: float) -> None:
-        groups = [{"params": [q.mean, q.raw_scale_tril], "blocks": q.blocks} for q in distributions]
+        groups = [{"params": [q.raw_mean, q.raw_scale_tril], "blocks": q.blocks} for q in distributions]
         super().__init__(groups, {"lr": lr})
 
     @torch.no_grad()

@@ -13,7 +13,7 @@ import torch
 from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, nn
 
-from actgp.layers import mean_of
+from actgp.layers import mean_function
 from actgp.models import DeepGP, log_prior
 from actgp.training.data import Batch, Batches
 from actgp.training.loop import Stage
@@ -104,19 +104,19 @@ def draw_means(model: DeepGP, batches: Batches, generator: torch.Generator) -> N
     What a hidden layer puts out has unit spread over the data, or, beside a skip connection, a fraction of that of its
     inputs. The last layer stays at zero.
     """
-    if any(layer.q.mean.any() for layer in model.gp_layers):
+    if any(layer.q.raw_mean.any() for layer in model.gp_layers):
         return
     X, _ = next(iter(batches.all()))
     h = model.enter(X)
     for layer in model.gp_layers[:-1]:
         q = layer.q
-        drawn = q.mean[: q.blocks[0]]  # points beside activations have no means yet
-        drawn.copy_(torch.randn(drawn.shape, generator=generator, dtype=q.mean.dtype))  # on the CPU, then moved
+        drawn = q.raw_mean[: q.blocks[0]]  # points beside activations have no means yet
+        drawn.copy_(torch.randn(drawn.shape, generator=generator, dtype=q.raw_mean.dtype))  # on the CPU, then moved
         skip = layer.prior_mean == "identity"
-        added = mean_of(layer, h) - h if skip else mean_of(layer, h)
+        added = mean_function(layer)(h) - h if skip else mean_function(layer)(h)
         wanted = SKIP_SPREAD * _spread(h) if skip else 1.0
-        q.mean.mul_(wanted / _spread(added).clamp_min(1e-6))
-        h = mean_of(layer, h)
+        q.raw_mean.mul_(wanted / _spread(added).clamp_min(1e-6))
+        h = mean_function(layer)(h)
 
 
 def _spread(h: Tensor) -> Tensor:

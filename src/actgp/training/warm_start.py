@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from actgp.layers import mean_of
+from actgp.layers import mean_function
 from actgp.likelihoods import fisher_factors
 from actgp.linalg import block_posterior_scale
 from actgp.models import DeepGP, has_priors
@@ -138,7 +138,7 @@ def _sensitivities(model: DeepGP, h: Tensor) -> list[Tensor]:
         outputs = []
         h = h.detach().requires_grad_()
         for layer in model.gp_layers:
-            h = mean_of(layer, h)
+            h = mean_function(layer)(h)
             outputs.append(h)
         beta = [torch.zeros_like(output) for output in outputs]
         for factor in fisher_factors(model.likelihood, outputs[-1]):
