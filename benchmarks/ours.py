@@ -26,7 +26,7 @@ def model_of(problem: Problem, num_points: int | None = 0) -> actgp.DeepGP:
     )
     with torch.no_grad():
         for layer in model.gp_layers:
-            layer.q.mean.normal_(generator=g).mul_(0.1)
+            layer.q.raw_mean.normal_(generator=g).mul_(0.1)
     return model
 
 

@@ -21,12 +21,10 @@ from numpy.polynomial import chebyshev
 from torch import Tensor
 
 import actgp
-from actgp.features import units
+from actgp.features import through_units
 from actgp.features.activated import LARGEST_ENERGY
-from actgp.features.decoupled_whitening import _all_plainly as decoupled_plainly
-from actgp.features.output_weights import OutputWeights
-from actgp.features.output_weights import _all_plainly as weights_plainly
-from actgp.layers import conditional
+from actgp.layers.conditional import conditional_marginals
+from actgp.layers.variational import scales_of
 from actgp.sphere import polynomial as make_polynomial
 from actgp.sphere.chebyshev import connection
 from actgp.sphere.polynomial import Polynomial, derivative_energies, norm
@@ -166,7 +164,7 @@ def build(
     with torch.no_grad():
         layer.kernel.raw_lengthscale.normal_(0.0, 0.3, generator=g)
         layer.kernel.raw_variance.normal_(0.0, 0.3, generator=g)
-        layer.q.mean.normal_(generator=g)
+        layer.q.raw_mean.normal_(generator=g)
         layer.q.raw_scale_tril.normal_(0.0, 0.1, generator=g)
     return layer.double()
 
@@ -279,23 +277,11 @@ def test_every_fast_path_is_its_plain_form(
         )
         return list(torch.autograd.grad(total, [X, *parameters], allow_unused=True, materialize_grads=True))
 
-    # One function from X to marginals, with the gradient derived by hand, against plain operations from the beginning.
+    # Functions with gradients derived by hand, against plain operations from the beginning.
     fused = layer(X)
-    if num_points:
-        layers = (features.activated.weights, features.points.locations, kernel.lengthscale, kernel.variance)
-        directions, R, amplitudes = decoupled_plainly(*layers, kernel=kernel, match=features.fixed_match(kernel))
-        own, others = R.split(features.blocks, dim=1)
-        B = torch.cat([own, others * amplitudes], dim=1)
-        shapes = units.Shapes(features.fixed_match(kernel).sigma(torch.float64, CPU), features.blocks[0], kernel)
-    else:
-        match = features.fixed_match(kernel)
-        unit_mean = torch.eye(features.num_inducing, dtype=torch.float64)
-        directions, B = weights_plainly(match, features.weights, kernel.variance, unit_mean)  # Vᵀ = Iᵀ L⁻¹
-        hand, _ = OutputWeights.apply(match, features.weights, kernel.variance, unit_mean)
-        torch.testing.assert_close(hand, directions)
-        shapes = match.sigma(torch.float64, CPU)
-    A, prior = units.plainly(shapes, X, kernel.lengthscale, directions, kernel.variance, B)
-    plain = conditional.plainly(A, prior, layer.q.means(), layer.q.scale_tril.transpose(0, 1).contiguous())
+    whitening = features.whitening(kernel)
+    A, prior = through_units(X, whitening.units, whitening.R)
+    plain = conditional_marginals(A, prior, layer.q.mean, *scales_of(layer.q.raw_scale_tril, layer.q.blocks))
     scale = prior.detach().max().item()
     for found, expected in zip(fused, plain, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6 * scale)
@@ -325,7 +311,7 @@ def test_deep_models_in_float32(D: int, activation: actgp.Activation, seed: int)
     )
     with torch.no_grad():
         for layer in model.gp_layers:
-            layer.q.mean.normal_(generator=g)
+            layer.q.raw_mean.normal_(generator=g)
             layer.q.raw_scale_tril.diagonal(dim1=-2, dim2=-1).fill_(-2.0)
     X, y = rows(D, seed), torch.linspace(-1, 1, 7)
     results = {}

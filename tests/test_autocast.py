@@ -25,7 +25,7 @@ def model(dtype: torch.dtype, num_points: int = 8, **options: object) -> actgp.D
     deep = actgp.deep_gp(4, num_layers=2, num_inducing=16, num_points=num_points, generator=g, **options)  # type: ignore[arg-type]
     with torch.no_grad():
         for layer in deep.gp_layers:
-            layer.q.mean.copy_(torch.randn(layer.q.mean.shape, generator=g))
+            layer.q.raw_mean.copy_(torch.randn(layer.q.mean.shape, generator=g))
     return deep.to(dtype)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from actgp.linalg import inverse_cholesky, inverse_choleskys, posterior_scale, times_few, times_wide
+from actgp.linalg import inverse_cholesky, inverse_choleskys, posterior_scale, times_few
 
 
 def covariance(generator: torch.Generator, M: int = 5) -> torch.Tensor:
@@ -49,29 +49,6 @@ def test_products_with_few_columns(generator: torch.Generator, columns: int) -> 
     A = torch.randn(2, 7, 5, dtype=torch.float64, generator=generator)
     B = torch.randn(2, 5, columns, dtype=torch.float64, generator=generator)
     torch.testing.assert_close(times_few(A, B), A @ B)
-
-
-@pytest.mark.parametrize(
-    ("threads", "rows", "columns", "batches"),
-    [(1, 128, 512, 0), (2, 128, 512, 1), (4, 128, 512, 1), (3, 128, 512, 0), (2, 1024, 512, 0), (2, 128, 8, 0)],
-)
-@pytest.mark.parametrize("transposed", [False, True])
-def test_small_products_are_divided_between_threads(
-    generator: torch.Generator,
-    monkeypatch: pytest.MonkeyPatch,
-    threads: int,
-    rows: int,
-    columns: int,
-    batches: int,
-    transposed: bool,
-) -> None:
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    A = torch.randn(64, rows, generator=generator).mT if transposed else torch.randn(rows, 64, generator=generator)
-    B, found = torch.randn(64, columns, generator=generator), []
-    bmm = torch.bmm
-    monkeypatch.setattr(torch, "bmm", lambda *factors: found.append(factors) or bmm(*factors))
-    torch.testing.assert_close(times_wide(A, B), A @ B)
-    assert len(found) == batches
 
 
 def test_its_gradient_is_that_of_cholesky_and_solve(generator: torch.Generator) -> None:

@@ -195,8 +195,11 @@ MALFORMED: dict[str, tuple[Edit, str]] = {
         r"layers.1.kernel.base_kernel must have a tensor raw_lengthscale of shape \[1, 1000000000000\], got \[1, 2\]",
     ),
     "nested kernels": (put("layers", 1, "kernel", deep_kernel), "at most 16 kernels inside each other, got more"),
-    "mean": (tensor("layers.0.q.mean", torch.zeros(3)), r"q.mean of shape \[3, 'any'\], got \[3\]"),
-    "narrow mean": (tensor("layers.0.q.mean", torch.zeros(4, 2)), r"q.mean of shape \[3, 'any'\], got \[4, 2\]"),
+    "mean": (tensor("layers.0.q.raw_mean", torch.zeros(3)), r"q.raw_mean of shape \[3, 'any'\], got \[3\]"),
+    "narrow mean": (
+        tensor("layers.0.q.raw_mean", torch.zeros(4, 2)),
+        r"q.raw_mean of shape \[3, 'any'\], got \[4, 2\]",
+    ),
     "scales": (tensor("layers.0.q.raw_scale_tril", torch.zeros(2, 3, 1)), r"shape \[2, 3, 3\], got \[2, 3, 1\]"),
     "weights": (tensor("layers.0.features.weights", torch.zeros(0, 10**12)), "num_inducing must be at least 1, got 0"),
     "no weights": (lambda _, t: t.pop("layers.0.features.weights"), "a tensor weights of shape .*, got none"),
@@ -217,10 +220,10 @@ MALFORMED: dict[str, tuple[Edit, str]] = {
     "frozen lists": (put("frozen", [["x"]]), r"names of parameters under frozen and tied, got \['x'\]"),
     "no frozen": (lambda d, _: d.pop("frozen"), "frozen of type list, got None"),
     "tied": (
-        put("tied", {"layers.0.q.mean": "layers.1.q.mean"}),
-        r"layers.0.q.mean of the shape of layers.1.q.mean, to which it is tied, got \[3, 2\]",
+        put("tied", {"layers.0.q.raw_mean": "layers.1.q.raw_mean"}),
+        r"layers.0.q.raw_mean of the shape of layers.1.q.raw_mean, to which it is tied, got \[3, 2\]",
     ),
-    "tied to lists": (put("tied", {"layers.0.q.mean": []}), r"under frozen and tied, got \[\]"),
+    "tied to lists": (put("tied", {"layers.0.q.raw_mean": []}), r"under frozen and tied, got \[\]"),
     "constraints": (put(*K1, "constraints", {}), r"constraints of \['raw_.*'\], got \[\]"),
     "constraint": (put(*K1, "constraints", "raw_variance_constraint", 1), "constraints that are descriptions, got 1"),
     "constraint class": (

@@ -62,7 +62,7 @@ def test_far_from_all_data_classes_are_equally_probable(name: str, request: pyte
 def test_logarithms_where_probabilities_round_to_zero(two_classes: actgp.DGPClassifier, table: Data) -> None:
     sure = pickle.loads(pickle.dumps(two_classes))
     with torch.no_grad():
-        sure.model_.layers[-1].q.mean.mul_(1e3)
+        sure.model_.layers[-1].q.raw_mean.mul_(1e3)
     logarithms = sure.predict_log_proba(table[0])
     assert np.isfinite(logarithms).all()
     assert (sure.predict_proba(table[0]) == 0).any()

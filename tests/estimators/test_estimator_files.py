@@ -175,7 +175,7 @@ REGRESSORS: list[tuple[Edit, str]] = [
     (lambda d, t: t["estimator.targets.scale"].zero_(), "scales above zero"),
     (lambda d, t: t["estimator.targets.mean"].fill_(float("nan")), "finite numbers"),
     (lambda d, t: t.update({"estimator.inputs.var": torch.ones(2)}), "in double precision"),
-    (lambda d, t: t.pop("estimator.model.layers.0.q.mean"), "layers.0.q.mean|must have"),
+    (lambda d, t: t.pop("estimator.model.layers.0.q.raw_mean"), "layers.0.q.raw_mean|must have"),
     (lambda d, t: t.update({k: v.float() for k, v in t.items() if ".model." in k}), "a model in double precision"),
 ]
 CLASSIFIERS: list[tuple[Edit, str]] = [

@@ -24,7 +24,7 @@ def layer(horizon: float | None, num_outputs: int = 1) -> GPLayer:
     features = actgp.ActivatedFeatures(2, 12, generator=g)
     made = GPLayer(kernel(), features, num_outputs, horizon=horizon).double()
     with torch.no_grad():
-        made.q.mean.normal_(generator=g)
+        made.q.raw_mean.normal_(generator=g)
     return made
 
 

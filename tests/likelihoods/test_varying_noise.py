@@ -43,7 +43,7 @@ def deep(slopes: list[float] | None = None, num_layers: int = 2, num_outputs: in
     model = actgp.deep_gp(2, num_outputs, num_layers, 12, likelihood=likelihood, generator=generator()).double()
     with torch.no_grad():
         for layer in model.gp_layers:
-            layer.q.mean.normal_(0.0, 0.3, generator=generator(2))
+            layer.q.raw_mean.normal_(0.0, 0.3, generator=generator(2))
     return model
 
 

@@ -83,7 +83,7 @@ def test_the_network_is_a_copy_that_can_be_exported() -> None:
     torch.testing.assert_close(exported(X), before)
     torch.testing.assert_close(exported(inputs(4)), network(inputs(4)))
     with torch.no_grad():
-        dgp.layers[0].q.mean.add_(1.0)
+        dgp.layers[0].q.raw_mean.add_(1.0)
     assert torch.equal(network(X), before)
 
 
@@ -137,7 +137,7 @@ def test_gradients_of_the_bound() -> None:
 
     def bound(m: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
         g = torch.Generator().manual_seed(0)
-        parameters = {"layers.0.q.mean": m}
+        parameters = {"layers.0.q.raw_mean": m}
         return torch.func.functional_call(Bound(dgp), {f"dgp.{k}": v for k, v in parameters.items()}, (X, y, g))
 
     assert gradcheck(bound, (dgp.layers[0].q.mean.detach().clone().requires_grad_(), X.clone().requires_grad_()))

@@ -78,7 +78,7 @@ def test_deep_models_are_diagnosed_layer_by_layer() -> None:
     X = torch.randn(50, 3, generator=g)
     deep = actgp.deep_gp(3, num_layers=2, num_inducing=20, generator=g)
     with torch.no_grad():
-        deep.layers[0].q.mean.normal_(generator=g)
+        deep.layers[0].q.raw_mean.normal_(generator=g)
     found = actgp.diagnose(deep, X)
     assert len(found.layers) == 2
     assert str(found).count("prior variance unexplained") == 2

@@ -17,7 +17,7 @@ def test_the_network_runs_in_onnx(tmp_path: Path) -> None:
     deep = actgp.deep_gp(3, num_outputs=2, num_layers=2, num_inducing=12, activation=actgp.Softplus(3.0), generator=g)
     with torch.no_grad():
         for layer in deep.gp_layers:
-            layer.q.mean.normal_(generator=g)
+            layer.q.raw_mean.normal_(generator=g)
     deep = actgp.DeepGP(deep.gp_layers, deep.likelihood, nn.Sequential(nn.Linear(5, 3), nn.Tanh()))
     network = deep.network().eval()
     X = torch.randn(4, 5, generator=g)

@@ -21,7 +21,7 @@ def layer(kind: str, num_outputs: int = 1) -> actgp.GPLayer:
     kernel.variance = 1.5
     made = actgp.GPLayer(kernel, features, num_outputs)
     with torch.no_grad():
-        made.q.mean.normal_(generator=g)
+        made.q.raw_mean.normal_(generator=g)
         made.q.raw_scale_tril.normal_(generator=g).mul_(0.3)
     return made
 
@@ -88,7 +88,7 @@ def test_what_inducing_variables_leave_of_a_rough_prior_is_drawn(name: str, D: i
     activated = actgp.ActivatedFeatures(D, units, num_levels=6, generator=g) if units else None
     made = actgp.GPLayer(KERNELS[name](D), actgp.InducingPoints(Z) if activated is None else activated)
     with torch.no_grad():
-        made.q.mean.normal_(generator=g)
+        made.q.raw_mean.normal_(generator=g)
         made.q.raw_scale_tril.diagonal(dim1=-2, dim2=-1).fill_(-6.0)
     near = (Z[2:5] + 0.1 * torch.randn(3, D, generator=g)).double()
     check_moments(made, torch.cat([near, 3 * near[:1]]))
@@ -106,7 +106,7 @@ def deep() -> actgp.DeepGP:
     model = actgp.deep_gp(2, num_layers=2, num_inducing=8, prior_mean="identity", generator=g).double()
     for made in model.gp_layers:
         with torch.no_grad():
-            made.q.mean.normal_(generator=g)
+            made.q.raw_mean.normal_(generator=g)
             made.q.raw_scale_tril.sub_(torch.eye(8))
     return model
 

@@ -48,7 +48,7 @@ def test_no_gradient_is_left(points: int, weight: float) -> None:
         model.zero_grad()
         data = model.elbo(X, y, len(X)) + model.kl()
         (data - weight * model.kl()).backward()
-        used = q.mean.grad[: q.num_means]
+        used = q.raw_mean.grad[: q.num_means]
         assert (used.abs().max() < 1e-7) == solve
         assert (q.raw_scale_tril.grad.abs().max() < 1e-7) == solve
 
@@ -62,14 +62,14 @@ def test_layers_below_are_taken_by_their_means(prior_mean: str) -> None:
         for prior in ("identity", prior_mean)
     )
     with torch.no_grad():
-        below.q.mean.normal_(generator=g)
+        below.q.raw_mean.normal_(generator=g)
     model = actgp.DeepGP([below, last], GaussianLikelihood()).double()
     y = torch.stack([y, 2 * y, -y], dim=1)
     solved(model, X, y)
     alone = actgp.DeepGP([last], model.likelihood)
     (h,) = model.hidden_means(X)[1:]
     alone.elbo(h.detach(), y, len(X)).backward()
-    assert last.q.mean.grad.abs().max() < 1e-7
+    assert last.q.raw_mean.grad.abs().max() < 1e-7
 
 
 def test_fit_begins_stage_2_with_it() -> None:
@@ -97,5 +97,5 @@ def test_what_has_no_closed_form_is_refused_before_anything_changes() -> None:
     classes = actgp.deep_gp(3, num_inducing=8, likelihood=BernoulliLikelihood()).double()
     refused(classes, (y > 0).long(), "got BernoulliLikelihood")
     frozen = actgp.deep_gp(3, num_inducing=8, likelihood=GaussianLikelihood()).double()
-    frozen.gp_layers[-1].q.mean.requires_grad_(False)
+    frozen.gp_layers[-1].q.raw_mean.requires_grad_(False)
     refused(frozen, y, "frozen; free it")

@@ -16,7 +16,7 @@ def model(generator: torch.Generator) -> actgp.DeepGP:
     deep = actgp.deep_gp(2, 1, 2, 8, num_points=0, generator=generator).double()
     with torch.no_grad():
         for layer in deep.gp_layers:
-            layer.q.mean.normal_(generator=generator)
+            layer.q.raw_mean.normal_(generator=generator)
     return deep
 
 

@@ -104,7 +104,7 @@ def test_the_squared_error_has_the_slope_of_the_posterior(data: tuple[Tensor, Te
     X, y = data
     model = actgp.SVGP(kernel(), features(), GaussianLikelihood()).double()
     with torch.no_grad():
-        model.layer.q.mean.normal_(generator=G().manual_seed(3))
+        model.layer.q.raw_mean.normal_(generator=G().manual_seed(3))
     parameter = model.layer.kernel.raw_lengthscale
     (found,) = torch.autograd.grad(network_objective(model, X, y[:, None], num_data=60).loss, parameter)
     error = (model.mean(X) - y).square().mean()
@@ -141,7 +141,7 @@ def test_priors_have_a_say_in_what_held_out_rows_choose(data: tuple[Tensor, Tens
     labels[::2] = 1 - labels[::2]  # half of them wrong, so that a sure model is to be made less sure
     classifier = actgp.SVGP(actgp.ArcCosine(2), features(), BernoulliLikelihood()).double()
     with torch.no_grad():
-        classifier.layer.q.mean.normal_(0.0, 3.0, generator=G().manual_seed(0))
+        classifier.layer.q.raw_mean.normal_(0.0, 3.0, generator=G().manual_seed(0))
     settle_temperature(classifier, X, labels)
     cooled = classifier.layer.kernel.variance.item()
     assert cooled < 0.5

@@ -26,7 +26,7 @@ def model(likelihood: Likelihood | None = None, num_outputs: int = 1) -> actgp.D
     g = torch.Generator().manual_seed(1)
     deep = actgp.deep_gp(2, num_outputs, num_layers=2, num_inducing=8, likelihood=likelihood, generator=g)
     with torch.no_grad():
-        deep.gp_layers[-1].q.mean[:4].normal_(0.0, 0.1, generator=g)
+        deep.gp_layers[-1].q.raw_mean[:4].normal_(0.0, 0.1, generator=g)
     return deep
 
 

@@ -161,7 +161,7 @@ def classifier(likelihood: Likelihood, num_outputs: int) -> actgp.DeepGP:
     deep = actgp.deep_gp(2, num_outputs, 2, 6, num_points=0, likelihood=likelihood, horizon=50.0, generator=g).double()
     with torch.no_grad():
         for layer in deep.gp_layers:
-            layer.q.mean.normal_(generator=g).mul_(3)
+            layer.q.raw_mean.normal_(generator=g).mul_(3)
             layer.q.raw_scale_tril.diagonal(dim1=1, dim2=2).fill_(-3.0)
     return deep
 

@@ -44,7 +44,7 @@ def deep(likelihood: Likelihood, P: int, dtype: torch.dtype) -> actgp.DeepGP:
     model = actgp.deep_gp(2, P, 2, 12, likelihood=likelihood, kernel="matched", activation="softplus", generator=g)
     with torch.no_grad():
         for layer in model.gp_layers:
-            layer.q.mean.normal_(0.0, 0.5, generator=g)
+            layer.q.raw_mean.normal_(0.0, 0.5, generator=g)
     return model.to(dtype)
 
 
@@ -157,7 +157,7 @@ def test_other_kernels_keep_their_scale_or_use_their_own(generator: torch.Genera
         points = actgp.InducingPoints(X[:10].clone())
         model = actgp.SVGP(kernel, points, GaussianLikelihood()).double()
         with torch.no_grad():
-            model.layer.q.mean.normal_(generator=generator)
+            model.layer.q.raw_mean.normal_(generator=generator)
         before = model.mean(X).detach()
         batches = batches_of(model, X, y)
         assert ScaledModel(model, gauss_newton(model, batches)).free == (free, True)

@@ -4,7 +4,7 @@ Layers work with whitened variables, u = L v with L Lᵀ = Kuu, and so with A = 
 """
 
 from abc import ABC, abstractmethod
-from math import inf
+from math import inf, isnan
 from typing import NamedTuple
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from actgp import checks
 from actgp.autocast import full_precision
 from actgp.features.units import Units
+from actgp.linalg import inverse_cholesky
 
 LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
 
@@ -32,11 +33,11 @@ def precision_for(dtype: torch.dtype, magnification: float) -> torch.dtype:
 
 
 def magnification(R: Float64[Tensor, "*batch M M"], sd: Float64[Tensor, "*batch"] | None = None) -> float:
-    """‖L⁻¹‖ relative to a standard deviation of u, by default that of the first, 1 / R[0, 0]; the largest of a batch."""
+    """‖L⁻¹‖ relative to a standard deviation of u, by default 1 / R[0, 0], that of the first; the largest of a batch."""
     R = R.detach()
     size = torch.linalg.vector_norm(R, dim=(-2, -1))
     largest = (size / R[..., 0, 0] if sd is None else size * sd.detach()).max().item()
-    return largest if largest == largest else inf  # NaN is no precision at all
+    return inf if isnan(largest) else largest
 
 
 class Whitening(NamedTuple):
@@ -78,9 +79,10 @@ class InducingFeatures(nn.Module, ABC):
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Kuf for inputs that have been checked: what runs inside a training step."""
 
-    @abstractmethod
     def inverse_cholesky(self, kernel: Kernel) -> Inverse:
         """L⁻¹, L Lᵀ = Kuu."""
+        R = inverse_cholesky(self.Kuu(kernel))
+        return Inverse(R, magnification(R))
 
     def units(self, kernel: Kernel, dtype: torch.dtype) -> Units | None:
         """The hidden units that Kuf consists of, in a precision; None for features that are not of this kind."""

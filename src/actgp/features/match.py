@@ -159,8 +159,6 @@ def spectral_match(kernel: Zonal, activation: Zonal, dimension: int, num_levels:
 
 
 @lru_cache(maxsize=256)
-def _fixed_match(
-    k: tuple[float, ...], a: tuple[float, ...], dimension: int, device: torch.device
-) -> SpectralMatch:
+def _fixed_match(k: tuple[float, ...], a: tuple[float, ...], dimension: int, device: torch.device) -> SpectralMatch:
     k_n, a_n = (torch.tensor(values, dtype=torch.float64, device=device) for values in (k, a))
     return SpectralMatch(k_n, a_n, dimension)

@@ -8,10 +8,9 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.features.base import InducingFeatures, Inverse, magnification
+from actgp.features.base import InducingFeatures
 from actgp.features.units import Shapes, Units
 from actgp.kernels import ZonalKernel
-from actgp.linalg import inverse_cholesky
 
 
 def is_zonal(kernel: Kernel) -> TypeGuard[ZonalKernel]:
@@ -49,10 +48,6 @@ class InducingPoints(InducingFeatures):
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         Kuf: Tensor = kernel(self.locations.to(X), X).to_dense()
         return Kuf
-
-    def inverse_cholesky(self, kernel: Kernel) -> Inverse:
-        R = inverse_cholesky(self.Kuu(kernel))
-        return Inverse(R, magnification(R))
 
     def units(self, kernel: Kernel, dtype: torch.dtype) -> Units | None:
         """k(z, x) = (v r_z) r s(ẑ · x̂)."""

@@ -1,6 +1,6 @@
 """The blocks of S: `layers.variational.scales_of`, with the gradient derived by hand.
 
-    S_ij = raw_ij below the diagonal, exp raw_ii on it,      r̄aw_ij = S̄_ij,   r̄aw_ii = S̄_ii S_ii
+S_ij = raw_ij below the diagonal, exp raw_ii on it,      r̄aw_ij = S̄_ij,   r̄aw_ii = S̄_ii S_ii
 """
 
 from functools import lru_cache

@@ -36,7 +36,6 @@ from typing import Any
 
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float64
 from torch import Tensor
 from torch.linalg import vecdot
 from torch.nn.functional import normalize

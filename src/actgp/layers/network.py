@@ -111,6 +111,8 @@ def mean_functions(layers: Sequence[GPLayer]) -> list[Mean]:
 
     Inducing points beside activations take part once they have means.
     """
+    if not layers:
+        return []
     pairs, means = [], []
     for layer in layers:
         features, m = layer.features, layer.q.mean

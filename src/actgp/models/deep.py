@@ -260,7 +260,7 @@ class DeepGP(nn.Module):
 
 
 def sampled(
-    mean: Float[Tensor, "#S N H"], variance: Float[Tensor, "#S N H"], noise: Float[Tensor, "S #N H"]
+    mean: Float[Tensor, "_ N H"], variance: Float[Tensor, "_ N H"], noise: Float[Tensor, "S _ H"]
 ) -> Float[Tensor, "S N H"]:
     """h = mean + sd ε along S paths; the variance is kept away from zero, where its root has no gradient."""
     return torch.addcmul(mean, variance.clamp_min(torch.finfo(variance.dtype).eps).sqrt(), noise)
