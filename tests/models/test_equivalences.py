@@ -124,7 +124,7 @@ def test_svgp_at_the_optimum_is_sgpr(features: str, P: int) -> None:
     assert svgp.layer.q.raw_mean.grad.abs().max() < 1e-6
     assert svgp.layer.q.raw_scale_tril.grad.abs().max() < 1e-6
     with torch.no_grad():
-        svgp.layer.q.mean += 0.1
+        svgp.layer.q.raw_mean += 0.1
     assert svgp.elbo(X, y, len(X)) < sgpr.elbo()
 
 

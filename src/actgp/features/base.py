@@ -33,7 +33,7 @@ def precision_for(dtype: torch.dtype, magnification: float) -> torch.dtype:
 
 
 def magnification(R: Float64[Tensor, "*batch M M"], sd: Float64[Tensor, "*batch"] | None = None) -> float:
-    """‖L⁻¹‖ relative to a standard deviation of u, by default 1 / R[0, 0], that of the first; the largest of a batch."""
+    """‖L⁻¹‖ relative to a standard deviation of u, by default that of the first; the largest of a batch."""
     R = R.detach()
     size = torch.linalg.vector_norm(R, dim=(-2, -1))
     largest = (size / R[..., 0, 0] if sd is None else size * sd.detach()).max().item()
