@@ -9,7 +9,7 @@ LAPLACE := laplace-torch asdfghjkl backpack-for-pytorch curvlinops-for-pytorch
 demo: $(INSTALLED)  ## the main job, on generated and bundled data
 	$(BIN)/actgp demo
 
-test: $(INSTALLED)  ## all tests
+test: $(INSTALLED)  ## all tests, of the library and of the experiments
 	$(BIN)/pytest -n auto
 
 bench: $(INSTALLED)  ## what a step and a prediction cost, beside the peers; some ten minutes
@@ -30,9 +30,9 @@ format: $(INSTALLED)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml experiments/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable 'experiments[laplace]'
 	@# These ask for torchvision, use none of it here, and would bring one that does not fit a CPU build of torch.
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps $(LAPLACE)
 	touch $@
