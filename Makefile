@@ -2,15 +2,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+ALONE := .venv-alone/.installed
 LAPLACE := laplace-torch asdfghjkl backpack-for-pytorch curvlinops-for-pytorch
 
-.PHONY: demo test bench report check format clean
+.PHONY: demo test alone bench report check format clean
 
 demo: $(INSTALLED)  ## the main job, on generated and bundled data
 	$(BIN)/actgp demo
 
-test: $(INSTALLED)  ## all tests
+test: $(INSTALLED)  ## all tests, of the library and of the experiments
 	$(BIN)/pytest -n auto
+
+alone: $(ALONE)  ## the library without its extras and without the experiments, installed as users install it
+	.venv-alone/bin/python tests/alone.py
 
 bench: $(INSTALLED)  ## what a step and a prediction cost, beside the peers; fails above 1/5 of GPyTorch's step; some ten minutes
 	$(BIN)/python -m benchmarks
@@ -20,22 +24,28 @@ report: $(INSTALLED)  ## docs/uci, from what is in results/
 		$(if $(wildcard results/ablation.jsonl),--ablation results/ablation.jsonl) \
 		--banana results/banana.jsonl --images results/images.jsonl --commentary docs/uci/commentary.txt
 
-check: $(INSTALLED)  ## what CI runs: format, lint, types, tests
+check: $(INSTALLED)  ## what CI runs: format, lint, types, tests, the library alone
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(MAKE) test
+	$(MAKE) alone
 
 format: $(INSTALLED)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml experiments/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable 'experiments[laplace]'
 	@# These ask for torchvision, use none of it here, and would bring one that does not fit a CPU build of torch.
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps $(LAPLACE)
 	touch $@
 
+$(ALONE): pyproject.toml constraints.txt $(shell find src -name '*.py')
+	$(PYTHON) -m venv .venv-alone
+	.venv-alone/bin/pip install --quiet --constraint constraints.txt .
+	touch $@
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-alone .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -17,8 +17,8 @@ from rich.console import Console
 from torch import Tensor, nn
 
 import actgp
-from actgp.datasets import load_regression, splits
-from actgp.experiments.store import Record, Store
+from actgp_experiments.datasets import load_regression, splits
+from actgp_experiments.store import Record, Store
 
 RESULTS = Path(__file__).parents[1] / "results/conversions.jsonl"
 STEPS, BATCH, RATE = 1_500, 256, 1e-3

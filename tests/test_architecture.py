@@ -11,10 +11,19 @@ import torch
 from importlinter.cli import lint_imports
 
 import actgp
+import actgp_experiments
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
-PACKAGES = ["actgp", *(f"actgp.{m.name}" for m in pkgutil.iter_modules(actgp.__path__) if m.ispkg)]
+SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "experiments" / "src").rglob("*.py")])
+PACKAGES = [
+    "actgp",
+    *(
+        f"{package.__name__}.{module.name}"
+        for package in (actgp, actgp_experiments)
+        for module in pkgutil.iter_modules(package.__path__)
+        if module.ispkg
+    ),
+]
 
 
 def test_imports_run_one_way(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from actgp.cli import app
+from actgp.cli import command_line
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -39,10 +39,10 @@ def test_commands_exist_and_run(document: Path, tmp_path: Path) -> None:
             assert command == "actgp", f"{document.name} shows {line}, which no test runs"
             if arguments[0] in ("run", "report"):  # hours, and results; their own tests run them small
                 arguments = [*[word for word in arguments if word != "--quick"], "--help"]
-                assert CliRunner().invoke(app, arguments).exit_code == 0
+                assert CliRunner().invoke(command_line(), arguments).exit_code == 0
                 continue
             output = [] if arguments[0] == "diagnose" else ["--output", str(tmp_path)]
-            result = CliRunner().invoke(app, [*arguments, *output])
+            result = CliRunner().invoke(command_line(), [*arguments, *output])
             assert result.exit_code == 0, result.output
 
 

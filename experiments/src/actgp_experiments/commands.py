@@ -1,0 +1,206 @@
+"""The commands that `actgp` has more where this package is installed: tables, figures, run, report.
+
+Each experiment of `actgp run` is one command that can be interrupted and run again.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from actgp.cli import Output, console, make_folder, plainly, tell_written
+from actgp.demo import probabilities
+from actgp_experiments import banana as bananas
+from actgp_experiments import images as pictures
+from actgp_experiments import uci as grid
+from actgp_experiments.baselines import Settings
+from actgp_experiments.datasets import UCI
+from actgp_experiments.figures import FIGURES, write_figures
+from actgp_experiments.report import write_report
+from actgp_experiments.store import Record, Store
+from actgp_experiments.tables import render_tables, write_tables
+
+run = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True, add_completion=False)
+
+Quick = Annotated[bool, typer.Option(help="Few steps and splits: minutes, to see that it runs.")]
+
+
+def _some_jobs(jobs: int) -> int:
+    if jobs == 0:
+        raise typer.BadParameter("expected a number of cells at a time, got 0; pass 1 or more, or −1")
+    return jobs
+
+
+Jobs = Annotated[
+    int, typer.Option(callback=_some_jobs, help="Cells at a time, one thread each; −1 for as many as cores.")
+]
+Results = Annotated[Path | None, typer.Option(help="The file of results; taken up from if it is there.")]
+
+
+@run.command()
+def uci(
+    data: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated. All eight by default.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="A contestant; may be given again. All by default.")] = None,
+    splits: Annotated[int, typer.Option(min=1, max=grid.NUM_SPLITS, help="How many of the five splits.")] = 5,
+    jobs: Jobs = -1,
+    results: Results = None,
+    quick: Quick = False,
+) -> None:
+    """Contestants × data sets × splits; each result is stored as it comes, and a rerun does what is missing."""
+    _run_cells("uci", data or UCI, model or list(grid.CONTESTANTS), splits, jobs, results, quick)
+
+
+@run.command()
+def ablation(
+    data: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated. Four by default.")] = None,
+    splits: Annotated[int, typer.Option(min=1, max=grid.NUM_SPLITS, help="How many of the five splits.")] = 2,
+    jobs: Jobs = -1,
+    results: Results = None,
+    quick: Quick = False,
+) -> None:
+    """Our default, and the same with one ingredient taken out at a time; like the grid in everything else."""
+    _run_cells("ablation", data or grid.ABLATED, list(grid.ABLATIONS), splits, jobs, results, quick)
+
+
+def _run_cells(
+    name: str, data: Sequence[str], models: Sequence[str], splits: int, jobs: int, results: Path | None, quick: bool
+) -> None:
+    settings = grid.QUICK if quick else Settings()
+    splits = 1 if quick else splits
+    store = Store(_results_file(name, results, quick))
+    with plainly(OSError, ValueError):
+        wanted = grid.grid_cells(data, models, splits, settings)
+        left = grid.missing(wanted, store, settings)
+    for record in _with_progress(grid.run_grid(left, store, settings, jobs), len(wanted), len(left), store):
+        metrics = record["metrics"]
+        console.print(
+            f"[dim]{record['data']} {record['split']} {record['model']}: RMSE {metrics['rmse']:.3f}, "
+            f"NLPD {metrics['nlpd']:.3f}, {record['seconds']['train']:.0f} s[/dim]",
+            highlight=False,
+        )
+
+
+@run.command()
+def images(
+    dataset: Annotated[list[str] | None, typer.Option(help="Images; may be repeated. All three by default.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="A contestant; may be given again. All by default.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = pictures.NUM_SEEDS,
+    jobs: Jobs = -1,
+    results: Results = None,
+    quick: Quick = False,
+    full: Annotated[bool, typer.Option(help="All images, 3 to 4 times the steps: many hours on two cores.")] = False,
+) -> None:
+    """Contestants × MNIST, Fashion-MNIST, CIFAR-10 × seeds, on test images and on shifted ones.
+
+    Each result is stored as it comes, trained networks beside it, and a rerun does what is missing.
+    """
+    if quick and full:
+        raise typer.BadParameter("expected --quick or --full, got both; choose one of them")
+    size = "quick" if quick else "full" if full else "usual"
+    settings = pictures.SETTINGS[size]
+    seeds = 1 if quick else seeds
+    store = Store(results or Path("results") / ("images.jsonl" if size == "usual" else f"images_{size}.jsonl"))
+    with plainly(OSError, ValueError):
+        wanted = pictures.grid_cells(dataset or list(pictures.SHIFTS_OF), model or list(pictures.CONTESTANTS), seeds)
+        left = pictures.missing(wanted, store, settings)
+    running = pictures.run_grid(left, store, settings, jobs)
+    for record in _with_progress(running, len(wanted), len(left), store):
+        metrics = record["metrics"]
+        console.print(
+            f"[dim]{record['data']} {record['seed']} {record['model']}: accuracy {metrics['accuracy']:.1%}, "
+            f"log-likelihood {metrics['log_likelihood']:.3f}, {record['seconds']['train']:.0f} s[/dim]",
+            highlight=False,
+        )
+
+
+@run.command()
+def banana(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the picture.")] = Path("figures"),
+    results: Results = None,
+    quick: Quick = False,
+) -> None:
+    """The paper's banana figure: networks of one and three layers against their deep GPs."""
+    stored = _results_file("banana", results, quick)
+    with plainly(OSError, ValueError):
+        output.mkdir(parents=True, exist_ok=True)
+        bananas.check_results(stored)
+        train, test = bananas.data()
+    scores = []
+    for score in bananas.scores(train, test, quick):
+        far = bananas.far_away(score)
+        console.print(
+            f"{score.model}, layers: {score.depth}: accuracy {score.accuracy:.1%}, log-likelihood "
+            f"{score.log_likelihood:.3f}; far from the data: entropy {far.entropy:.2f} bit, |p − ½| {far.doubt:.2f}",
+            highlight=False,
+        )
+        scores.append((score, far))
+    tell_written([bananas.write_scores(stored, scores)])
+    tell_written([probabilities(output / "banana.png", train, [score for score, _ in scores])])
+
+
+def _results_file(name: str, given: Path | None, quick: bool) -> Path:
+    """Results of a quick pass have a file of their own."""
+    return given or Path("results") / f"{name}{'_quick' if quick else ''}.jsonl"
+
+
+def _with_progress(running: Iterator[Record], wanted: int, left: int, store: Store) -> Iterator[Record]:
+    """Passes results on, and shows how many of the cells are done."""
+    done = wanted - left
+    console.print(f"{wanted} cells, {done} of them done; results in {store.path}", highlight=False, soft_wrap=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=console,
+    )
+    with bar, plainly(OSError):  # data that are not there, a disk that is full
+        task = bar.add_task("cells", total=wanted, completed=done)
+        for record in running:
+            bar.advance(task)
+            yield record
+
+
+def tables(output: Output = Path("tables")) -> None:
+    """Print and write (CSV) the paper's eigenvalue tables, numerical and analytical side by side with ours."""
+    make_folder(output)
+    for table in render_tables():
+        console.print(table, crop=False)
+    tell_written(write_tables(output))
+
+
+def figures(
+    names: Annotated[list[str] | None, typer.Argument(help="Which figures; all by default.")] = None,
+    output: Output = Path("figures"),
+) -> None:
+    """Write the paper's figures (PNG) with the numbers behind them (CSV)."""
+    unknown = [name for name in names or () if name not in FIGURES]
+    if unknown:
+        raise typer.BadParameter(f"expected names among {', '.join(FIGURES)}, got {', '.join(unknown)}")
+    make_folder(output)
+    with console.status("figures") as status:
+        paths = write_figures(output, names, progress=lambda name: status.update(f"drawing {name}"))
+    tell_written(paths)
+
+
+def report(
+    results: Annotated[Path, typer.Argument(help="The file of results that `actgp run uci` wrote.")] = Path(
+        "results/uci.jsonl"
+    ),
+    html: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    markdown: Annotated[Path | None, typer.Option(help="The same as Markdown, with its pictures beside it.")] = None,
+    banana: Annotated[Path | None, typer.Option(help="Results of `actgp run banana`.")] = None,
+    ablation: Annotated[Path | None, typer.Option(help="Results of `actgp run ablation`.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Results of `actgp run images`.")] = None,
+    commentary: Annotated[Path | None, typer.Option(help="A text to stand under the main table.")] = None,
+) -> None:
+    """Write one self-contained page from stored results: figures, tables, ranks, calibration, cost."""
+    with plainly(OSError, ValueError):
+        paths = write_report(
+            results, html, markdown, banana=banana, ablation=ablation, images=images, commentary=commentary
+        )
+    tell_written(paths)

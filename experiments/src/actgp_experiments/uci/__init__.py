@@ -1,0 +1,18 @@
+"""The paper's UCI experiment: contestants on regression data sets, by one configuration for all."""
+
+from actgp_experiments.uci.cells import NUM_SPLITS, Cell, run_cell
+from actgp_experiments.uci.contestants import ABLATED, ABLATIONS, CONTESTANTS
+from actgp_experiments.uci.grid import QUICK, grid_cells, missing, run_grid
+
+__all__ = [
+    "ABLATED",
+    "ABLATIONS",
+    "CONTESTANTS",
+    "NUM_SPLITS",
+    "QUICK",
+    "Cell",
+    "grid_cells",
+    "missing",
+    "run_cell",
+    "run_grid",
+]
