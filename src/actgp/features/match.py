@@ -68,6 +68,10 @@ class SpectralMatch:
         """σ̃(t) = Σ_n a_n P_n(t), for t of a precision: a polynomial where nothing of it is learnt."""
         if self.learnt:
             return partial(zonal_series, energies=self.shared, dimension=self.dimension)
+        return self.sigma_polynomial(dtype, device)
+
+    def sigma_polynomial(self, dtype: torch.dtype, device: torch.device) -> Polynomial:
+        """σ̃ likewise, for energies that are not learnt."""
         return polynomial(self._shared, self.dimension, dtype, device)
 
     def kappa(self, t: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:

@@ -43,9 +43,8 @@ class Shapes:
         """σ_m(t), differentiable any number of times."""
         parts = []
         if self.activation is not None:
-            own = t[:, : self.width]
-            fixed = isinstance(self.activation, Polynomial)
-            parts.append(evaluated(self.activation, own) if fixed else self.activation(own))
+            own, sigma = t[:, : self.width], self.activation
+            parts.append(evaluated(sigma, own) if isinstance(sigma, Polynomial) else sigma(own))
         if self.kernel is not None:
             own = t[:, self.width :]
             inside = own.detach().clamp(-1.0, 1.0)  # round-off aside, without cutting the gradient

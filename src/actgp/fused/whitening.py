@@ -73,15 +73,21 @@ def _alike(pairs: Sequence[Pair]) -> dict[Any, list[int]]:
     groups: dict[Any, list[int]] = {}
     for i, (features, kernel) in enumerate(pairs):
         if type(features) in (ActivatedFeatures, DecoupledFeatures) and is_zonal(kernel) and not kernel.learns_shape:
-            units = features.activated if isinstance(features, DecoupledFeatures) else features
-            match = units.match(kernel)  # one object for the same spectra
+            match = _activated(features).match(kernel)  # one object for the same spectra
             if not match.learnt:
                 groups.setdefault((type(features), match, type(kernel), features.blocks), []).append(i)
     return groups
 
 
+def _activated(features: InducingFeatures) -> ActivatedFeatures:
+    """The hidden units of features that have some."""
+    own = features.activated if isinstance(features, DecoupledFeatures) else features
+    assert isinstance(own, ActivatedFeatures)
+    return own
+
+
 def _units_alone(pairs: Sequence[Pair], match: SpectralMatch, dtype: torch.dtype) -> list[Whitening]:
-    W = torch.stack([features.weights for features, _ in pairs])
+    W = torch.stack([_activated(features).weights for features, _ in pairs])
     v = torch.stack([kernel.variance for _, kernel in pairs])
     w, R = WhitenedUnits.apply(match, dtype, W, v)
     own = _precision(match, dtype, magnification(R))
@@ -91,8 +97,8 @@ def _units_alone(pairs: Sequence[Pair], match: SpectralMatch, dtype: torch.dtype
 
 
 def _units_and_points(pairs: Sequence[Pair], match: SpectralMatch, dtype: torch.dtype) -> list[Whitening]:
-    W = torch.stack([features.activated.weights for features, _ in pairs])
-    Z = torch.stack([features.points.locations for features, _ in pairs])
+    W = torch.stack([_activated(features).weights for features, _ in pairs])
+    Z = torch.stack([features.points.locations for features, _ in pairs if isinstance(features, DecoupledFeatures)])
     lengthscale = torch.stack([kernel.lengthscale for _, kernel in pairs])
     v = torch.stack([kernel.variance for _, kernel in pairs])
     w, R_u = WhitenedUnits.apply(match, dtype, W, v)
@@ -159,7 +165,7 @@ class WhitenedPoints(torch.autograd.Function):
         w, R_u, Z, lengthscale, v = (tensor.double() for tensor in inputs)
         r, z = project(lift(Z / lengthscale))  # [L, K], [L, K, d]
         column = r.unsqueeze(-1)
-        sigma, t_slope = match.sigma(torch.float64, r.device).with_slope(z @ w.mT)
+        sigma, t_slope = match.sigma_polynomial(torch.float64, r.device).with_slope(z @ w.mT)
         Kvu = sigma.mul_(column)
         A = Kvu @ R_u.mT
         T = z @ z.mT
@@ -232,7 +238,7 @@ def _plain_points(
     exact.diagonal(dim1=-2, dim2=-1).fill_(1.0)
     amplitudes = v.double().unsqueeze(-1) * r
     Kvv = amplitudes.unsqueeze(-1) * r.unsqueeze(-2) * kernel.shape(t + (exact - t.detach()))
-    A = r.unsqueeze(-1) * evaluated(match.sigma(torch.float64, Z.device), z @ w.mT) @ R_u.mT
+    A = r.unsqueeze(-1) * evaluated(match.sigma_polynomial(torch.float64, Z.device), z @ w.mT) @ R_u.mT
     R = torch.stack([joint_inverse(*layer)[0] for layer in zip(R_u, A, Kvv, strict=True)])
     ones = amplitudes.new_ones(len(w), w.shape[1])
     return torch.cat([w, z], dim=1), R, torch.cat([ones, amplitudes], dim=1)

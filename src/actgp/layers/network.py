@@ -27,6 +27,8 @@ class HiddenUnits(nn.Module):
         units: The units, once for each precision that the network may be cast to; the first is the one it begins in.
     """
 
+    amplitudes: Tensor | None
+
     def __init__(self, *units: Units) -> None:
         super().__init__()
         first = units[0]
@@ -121,8 +123,10 @@ def mean_functions(layers: Sequence[GPLayer]) -> list[Mean]:
         pairs.append((features, layer.kernel))
         means.append(m)
     found = fused.whitenings(pairs, means[0].dtype)
-    skips = [layer.prior_mean == "identity" for layer in layers]
-    return [_mean(*pair, *parts) for pair, *parts in zip(pairs, means, found, skips, strict=True)]
+    return [
+        _mean(features, layer.kernel, m, whitening, layer.prior_mean == "identity")
+        for layer, (features, _), m, whitening in zip(layers, pairs, means, found, strict=True)
+    ]
 
 
 def _mean(
