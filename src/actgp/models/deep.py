@@ -29,8 +29,8 @@ from actgp.layers import (
     layer_means,
     scales_and_kl,
 )
-from actgp.likelihoods import expected_log_prob, relative_noise, supported, targets
-from actgp.models.paths import Paths, sampled
+from actgp.likelihoods import Latent, adapter_of, supported, targets
+from actgp.models.paths import sampled
 from actgp.models.prediction import Prediction, squeeze_outputs
 from actgp.models.sampled_function import SampledFunction
 from actgp.sampling import normal_points
@@ -113,7 +113,7 @@ class DeepGP(nn.Module):
         y = targets(self.likelihood, y, len(X), self.num_outputs, X.dtype)
         constants, kl = self.constants_and_kl()
         paths = self.along(h, constants, self.noises(h, num_samples, generator=generator))  # [S, B, P]
-        fit = expected_log_prob(self.likelihood, y, *paths, generator=generator).mean(0)  # [B]
+        fit = adapter_of(self.likelihood).expected_log_prob(y, paths, generator).mean(0)  # [B]
         return num_data / len(X) * fit.sum() - kl
 
     @full_precision
@@ -121,7 +121,7 @@ class DeepGP(nn.Module):
         """What does not depend on x, of each layer, and Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ)): found once for all inputs."""
         return constants_and_kl(self.gp_layers)
 
-    def paths(self, X: Tensor, num_samples: int = 1, *, generator: torch.Generator | None = None) -> Paths:
+    def paths(self, X: Tensor, num_samples: int = 1, *, generator: torch.Generator | None = None) -> Latent:
         """Means and variances of the last layer along paths sampled through the hidden ones; differentiable.
 
         Args:
@@ -169,7 +169,7 @@ class DeepGP(nn.Module):
         widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
         rows = max(1, CHUNK * torch.get_num_threads() // (S * widest))
         # Results have their place from the beginning: small ones that stay would keep large ones from being freed.
-        varies = relative_noise(self.likelihood, X.new_zeros(self.gp_layers[-1].input_dim)) is not None
+        varies = adapter_of(self.likelihood).noise_parameters().slopes is not None
         sizes = [self.num_outputs, self.num_outputs, *[1] * varies]
         places = [constants[-1].mean.new_empty(S, len(X), size) for size in sizes]
         for part, *results in zip(X.split(rows), *(place.split(rows, dim=1) for place in places), strict=True):
@@ -238,7 +238,7 @@ class DeepGP(nn.Module):
         return num_samples if len(self.gp_layers) > 1 else 1
 
     @full_precision
-    def along(self, h: Float[Tensor, "N D"], constants: list[Constants], noises: Sequence[Tensor]) -> Paths:
+    def along(self, h: Float[Tensor, "N D"], constants: list[Constants], noises: Sequence[Tensor]) -> Latent:
         """Composes the layers along paths h = mean + sd ε, with noises ε [S, N or 1, H] for each hidden layer."""
         first, *others = zip(self.gp_layers, constants, strict=True)
         N = len(h)
@@ -246,6 +246,6 @@ class DeepGP(nn.Module):
         for (layer, constant), noise in zip(others, noises, strict=True):
             h = sampled(mean, variance, noise, N)  # [S N, H]
             mean, variance = layer.marginals(h, constant)
-        relative = relative_noise(self.likelihood, h.view(-1, N, h.shape[1]))
+        relative = adapter_of(self.likelihood).relative_noise(h.view(-1, N, h.shape[1]))
         shape = (-1, N, self.num_outputs)
-        return Paths(mean.view(shape), variance.view(shape), relative)
+        return Latent(mean.view(shape), variance.view(shape), relative)

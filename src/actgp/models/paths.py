@@ -5,24 +5,13 @@
 The variance is kept away from zero, where its root has no gradient.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from actgp.linalg import differentiated
-
-
-class Paths(NamedTuple):
-    """Means and variances of the last layer along sampled paths through the hidden ones.
-
-    And the relative noise there, if it varies with what the last layer is given.
-    """
-
-    mean: Float[Tensor, "S N P"]
-    variance: Float[Tensor, "S N P"]
-    relative: Float[Tensor, "S N 1"] | None
 
 
 def sampled(
