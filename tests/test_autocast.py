@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, SoftmaxLikelihood
-from gpytorch.likelihoods.likelihood import _OneDimensionalLikelihood
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
 import actgp
+from actgp.likelihoods import OneDimensionalLikelihood
 
 pytestmark = pytest.mark.usefixtures("small_conversions")
 
@@ -97,7 +97,7 @@ def test_class_probabilities_are_the_same(classes: int) -> None:
         assert torch.equal(deep.predict(X).probabilities, expected)
 
 
-class OrderedLikelihood(_OneDimensionalLikelihood):
+class OrderedLikelihood(OneDimensionalLikelihood):
     """Three labels in order, p(y ≤ k | f) = Φ(k − ½ − f)."""
 
     def forward(self, function_samples: Tensor, *args: object, **kwargs: object) -> Categorical:

@@ -12,7 +12,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from small_estimators import Data, regressor
 
 import actgp
-from actgp.likelihoods import noise_variance
+from actgp.likelihoods import adapter_of
 
 
 def test_it_learns(one_target: actgp.DGPRegressor, table: Data) -> None:
@@ -89,7 +89,7 @@ def test_drawn_functions_have_the_mean_and_spread_of_f(one_target: actgp.DGPRegr
     draws = one_target.sample_y(X, 200, random_state=0)
     assert draws.shape == (8, 200)
     mean, std = one_target.predict(X, return_std=True)
-    noise = noise_variance(one_target.model_.likelihood).item() * one_target.target_scaler_.scale_[0] ** 2
+    noise = adapter_of(one_target.model_.likelihood).noise_variance().item() * one_target.target_scaler_.scale_[0] ** 2
     spread = np.sqrt(std**2 - noise)
     np.testing.assert_allclose(draws.mean(axis=1), mean, atol=6 * spread.max() / 200**0.5)
     np.testing.assert_allclose(draws.std(axis=1), spread, rtol=0.3)

@@ -7,19 +7,19 @@ import gpytorch.likelihoods as gpl
 import pytest
 import torch
 from gpytorch.likelihoods import Likelihood, SoftmaxLikelihood
-from gpytorch.likelihoods.likelihood import _OneDimensionalLikelihood
+from likelihood_contract import check_likelihood
 from torch import Tensor
 from torch.distributions import Categorical
 
 import actgp
-from actgp.likelihoods import conditional, targets
+from actgp.likelihoods import OneDimensionalLikelihood, adapter_of, targets
 
 EDGES = (-1.0, 0.2, 1.5)
 C = len(EDGES) + 1
 S, N = 3, 5
 
 
-class Ordinal(_OneDimensionalLikelihood):
+class Ordinal(OneDimensionalLikelihood):
     """P(y ≤ k | f) = Φ(a_k − f)."""
 
     def __init__(self, edges: tuple[float, ...] = EDGES) -> None:
@@ -102,7 +102,7 @@ def drawn(prediction: actgp.Prediction, count: int = 200_000) -> tuple[Tensor, T
         which = torch.randint(S, (count,))
         noise = torch.randn(count, N, P, dtype=torch.float64)
         f = prediction.component_means[which] + prediction.component_variances[which].sqrt() * noise
-        given = conditional(prediction.likelihood, f)
+        given = adapter_of(prediction.likelihood).conditional(f)
         y = given.sample()
     if isinstance(prediction.likelihood, SoftmaxLikelihood):
         return given.probs, torch.nn.functional.one_hot(y, given.probs.shape[-1]).double()
@@ -122,6 +122,13 @@ def outcomes(name: str, P: int) -> Tensor:
 def test_no_likelihood_of_gpytorch_is_left_out() -> None:
     names = {name for name in gpl.__all__ if not name.startswith("_")} - {"Likelihood"}
     assert names <= {name.split()[0] for name in (*ACCEPTED, *REFUSED)}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_each_keeps_the_contract(name: str, dtype: torch.dtype) -> None:
+    error = 0.02 if name.startswith("Laplace") else 1e-3  # log p has a kink
+    bound = name.startswith("Contaminated")
+    check_likelihood(ACCEPTED[name](2), outcomes(name, 2)[:3], 2, dtype=dtype, error=error, bound=bound)
 
 
 @pytest.mark.parametrize(("name", "P"), CASES)
@@ -147,7 +154,11 @@ def test_densities_of_outcomes_are_those_of_draws(name: str, P: int) -> None:
     g = torch.Generator().manual_seed(2)
     noise = torch.randn(100_000, S, N, P, dtype=torch.float64, generator=g)
     f = prediction.component_means + prediction.component_variances.sqrt() * noise  # [K, S, N, P]
-    given = conditional(prediction.likelihood, f).log_prob(targets(prediction.likelihood, y, N, P, torch.float64))
+    given = (
+        adapter_of(prediction.likelihood)
+        .conditional(f)
+        .log_prob(targets(prediction.likelihood, y, N, P, torch.float64))
+    )
     expected = (given.sum(-1) if given.ndim == 4 else given).exp().mean((0, 1)).log()
     found = prediction.log_prob(y)
     assert found.shape == (N,)
@@ -261,7 +272,7 @@ def test_ordinal_predictions_are_of_the_models_dtype(dtype: torch.dtype) -> None
 def test_chunks_change_no_ordinal_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = mixture("Ordinal", 2)
     expected = (whole.mean, whole.variance, whole.probabilities, *whole.interval(0.7))
-    monkeypatch.setattr("actgp.models.prediction.CHUNK", 1)  # a row at a time
+    monkeypatch.setattr("actgp.likelihoods.numerics.CHUNK", 1)  # a row at a time
     parts = mixture("Ordinal", 2)
     for found, values in zip(
         (parts.mean, parts.variance, parts.probabilities, *parts.interval(0.7)), expected, strict=True

@@ -10,7 +10,7 @@ from gpytorch.likelihoods import (
 from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
 
 import actgp
-from actgp.likelihoods import conditional
+from actgp.likelihoods import adapter_of
 
 SOFTMAX = SoftmaxLikelihood(num_classes=3, mixing_weights=False)
 OUTLIERS = actgp.ContaminatedGaussianLikelihood(share=0.2)
@@ -40,7 +40,7 @@ def simulate(prediction: actgp.Prediction, count: int = 200_000) -> tuple[torch.
     which = torch.randint(S, (count,), generator=g)
     noise = torch.randn(count, N, P, dtype=prediction.component_means.dtype, generator=g)
     f = prediction.component_means[which] + prediction.component_variances[which].sqrt() * noise
-    given = conditional(prediction.likelihood, f)
+    given = adapter_of(prediction.likelihood).conditional(f)
     if isinstance(prediction.likelihood, SoftmaxLikelihood):
         return given.probs, given.probs * (1 - given.probs), f
     return given.mean, given.variance, f
@@ -62,7 +62,7 @@ def test_log_prob_is_the_mixtures(likelihood: Likelihood) -> None:
     prediction = mixture(likelihood)
     _, _, f = simulate(prediction)
     y = torch.tensor([0, 1, 1, 0])
-    log_probs = conditional(likelihood, f).log_prob(y if likelihood is SOFTMAX else y[:, None].double())
+    log_probs = adapter_of(likelihood).conditional(f).log_prob(y if likelihood is SOFTMAX else y[:, None].double())
     expected = log_probs.detach().reshape(len(f), 4).exp().mean(0).log()
     torch.testing.assert_close(prediction.log_prob(y).detach(), expected, rtol=0, atol=0.02)
 
@@ -117,7 +117,7 @@ def test_sampled_intervals_hold_about_their_probability(likelihood: Likelihood) 
     _, _, f = simulate(prediction)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        y = conditional(likelihood, f).sample()[..., 0]
+        y = adapter_of(likelihood).conditional(f).sample()[..., 0]
     inside = ((y >= lower) & (y <= upper)).double().mean(0)
     assert (inside > 0.87).all()
     if isinstance(likelihood, StudentTLikelihood):
@@ -192,7 +192,7 @@ def test_chunks_change_nothing(likelihood: Likelihood, monkeypatch: pytest.Monke
     y = torch.tensor([0, 1, 1, 0])
     whole = mixture(likelihood)
     mean, variance, log_prob = whole.mean, whole.variance, whole.log_prob(y)
-    monkeypatch.setattr("actgp.models.prediction.CHUNK", 1)  # a row at a time
+    monkeypatch.setattr("actgp.likelihoods.numerics.CHUNK", 1)  # a row at a time
     parts = mixture(likelihood)
     torch.testing.assert_close(parts.mean, mean)
     torch.testing.assert_close(parts.variance, variance)

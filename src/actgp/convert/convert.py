@@ -6,7 +6,7 @@ directions of the inducing features, and what follows them, up to the next activ
 """
 
 import torch
-from gpytorch.likelihoods import GaussianLikelihood, Likelihood, SoftmaxLikelihood
+from gpytorch.likelihoods import GaussianLikelihood, Likelihood
 from jaxtyping import Float64
 from torch import Tensor, nn
 
@@ -20,7 +20,7 @@ from actgp.convert.rows import SYNTHETIC, split_rows
 from actgp.convert.split import Split, split
 from actgp.convert.sweeps import Composition, sweep
 from actgp.layers import GPLayer, mean_function
-from actgp.likelihoods import supported
+from actgp.likelihoods import adapter_of, supported
 from actgp.linalg import posterior_scale
 from actgp.models import DeepGP
 from actgp.models.build import KernelName
@@ -128,10 +128,11 @@ def convert(
 
 def _likelihood(likelihood: Likelihood | None, num_outputs: int) -> Likelihood:
     likelihood = GaussianLikelihood() if likelihood is None else supported(likelihood)
-    if isinstance(likelihood, SoftmaxLikelihood) and likelihood.num_features != num_outputs:
+    latent = adapter_of(likelihood).num_latent
+    if latent not in (None, num_outputs):
         raise ValueError(
             f"the softmax likelihood must have as many features as the network has outputs, got "
-            f"{likelihood.num_features} and {num_outputs}; pass SoftmaxLikelihood(num_classes={num_outputs}, "
+            f"{latent} and {num_outputs}; pass SoftmaxLikelihood(num_classes={num_outputs}, "
             f"num_features={num_outputs}, mixing_weights=False)"
         )
     return likelihood

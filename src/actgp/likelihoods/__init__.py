@@ -1,34 +1,29 @@
-"""Likelihoods are gpytorch's, and one of our own; here are the expectations under them that a GP needs."""
+"""Likelihoods are gpytorch's, and one of our own; here is what a GP needs of each, behind one contract."""
 
-from actgp.likelihoods.contaminated import (
-    ContaminatedGaussianLikelihood,
-    noise_mixture,
-    noise_variance,
-    relative_noise,
-)
-from actgp.likelihoods.expectation import conditional, conditional_log_prob, expected_log_prob, sample_latent
-from actgp.likelihoods.fisher import fisher_factors
-from actgp.likelihoods.marginal import log_marginal
-from actgp.likelihoods.ordinal import label_moments, label_quantile, num_ordered_labels, ordered
-from actgp.likelihoods.supported import gaussian, supported
+from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, NoiseParameters, adapter_of, supported
+from actgp.likelihoods.bernoulli import BernoulliAdapter
+from actgp.likelihoods.contaminated import ContaminatedAdapter, ContaminatedGaussianLikelihood
+from actgp.likelihoods.gaussian import GaussianAdapter, gaussian
+from actgp.likelihoods.general import QuadratureAdapter, SamplingAdapter
+from actgp.likelihoods.gpytorch_names import OneDimensionalLikelihood
+from actgp.likelihoods.softmax import SoftmaxAdapter
 from actgp.likelihoods.targets import targets
 
 __all__ = [
+    "BernoulliAdapter",
+    "ContaminatedAdapter",
     "ContaminatedGaussianLikelihood",
-    "conditional",
-    "conditional_log_prob",
-    "expected_log_prob",
-    "fisher_factors",
+    "GaussianAdapter",
+    "Latent",
+    "LikelihoodAdapter",
+    "Moments",
+    "NoiseParameters",
+    "OneDimensionalLikelihood",
+    "QuadratureAdapter",
+    "SamplingAdapter",
+    "SoftmaxAdapter",
+    "adapter_of",
     "gaussian",
-    "label_moments",
-    "label_quantile",
-    "log_marginal",
-    "noise_mixture",
-    "noise_variance",
-    "num_ordered_labels",
-    "ordered",
-    "relative_noise",
-    "sample_latent",
     "supported",
     "targets",
 ]

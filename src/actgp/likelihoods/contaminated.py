@@ -15,16 +15,20 @@ so that a linear function suffices; with skip connections it is one of x, too.
 """
 
 from math import log, log1p, pi
+from typing import final
 
 import torch
 from gpytorch.constraints import GreaterThan, Interval, Positive
-from gpytorch.likelihoods import GaussianLikelihood, Likelihood
+from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.priors import Prior
 from jaxtyping import Float
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.distributions import Categorical, Distribution, MixtureSameFamily, Normal
 
 from actgp import checks
+from actgp.autocast import full_precision
+from actgp.likelihoods.adapter import Latent, NoiseParameters, adapter_of
+from actgp.likelihoods.gaussian import NormalNoiseAdapter
 
 SHARE = 0.01
 SMALLEST_NOISE = 1e-6
@@ -100,14 +104,14 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
         return (LARGEST_EXPONENT * exponents.tanh()).exp()
 
     def expected_log_prob(self, target: Tensor, input: Distribution, *args: object, **kwargs: object) -> Tensor:
-        """A bound of E[log p(y_i | f_i)] from below (`contaminated_expectation`)."""
-        return contaminated_expectation(self, target, input.mean, input.variance)
+        """A bound of E[log p(y_i | f_i)] from below (`mixture_expectation`)."""
+        return mixture_expectation(target, input.mean, input.variance, *noise_mixture(self))
 
     def log_marginal(
         self, observations: Tensor, function_dist: Distribution, *args: object, **kwargs: object
     ) -> Tensor:
         """log p(y_i) for f_i of these means and variances."""
-        return contaminated_marginal(self, observations, function_dist.mean, function_dist.variance)
+        return mixture_marginal(observations, function_dist.mean, function_dist.variance, *noise_mixture(self))
 
     def marginal(self, function_dist: Distribution, *args: object, **kwargs: object) -> MixtureSameFamily:
         """p(y_i) for each i by itself."""
@@ -124,72 +128,70 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
         return MixtureSameFamily(Categorical(logits=log_weights.expand_as(total)), components)
 
 
-def contaminated_expectation(
-    likelihood: ContaminatedGaussianLikelihood,
-    y: Tensor,
-    mean: Tensor,
-    variance: Tensor,
-    relative: Tensor | None = None,
-) -> Float[Tensor, "*batch N P"]:
-    """A bound of E[log p(y | f)] from below.
-
-    It is that of a model in which y has an indicator c of its own, of being an outlier, with the best q(c):
-
-        E[log Σ_c w_c p_c(y | f)] ≥ max_q Σ_c q_c (E[log p_c(y | f)] + log w_c/q_c) = log Σ_c w_c exp E[log p_c(y | f)]
-    """
-    log_weights, noises = _noises_of_outputs(likelihood, relative)
-    squares = ((y - mean).square() + variance).unsqueeze(-1) / noises  # [*batch, N, P, C]
-    return (log_weights - 0.5 * (log(2 * pi) + noises.log() + squares)).logsumexp(-1)
-
-
-def contaminated_marginal(
-    likelihood: ContaminatedGaussianLikelihood,
-    y: Tensor,
-    mean: Tensor,
-    variance: Tensor,
-    relative: Tensor | None = None,
-) -> Float[Tensor, "*batch N P"]:
-    """The logarithm of Σ_c w_c N(y; mean, variance + noise_c)."""
-    log_weights, noises = _noises_of_outputs(likelihood, relative)
-    total = variance.unsqueeze(-1) + noises  # [*batch, N, P, C]
-    squares = (y - mean).square().unsqueeze(-1) / total
-    return (log_weights - 0.5 * (log(2 * pi) + total.log() + squares)).logsumexp(-1)
-
-
-def _noises_of_outputs(likelihood: ContaminatedGaussianLikelihood, relative: Tensor | None) -> tuple[Tensor, Tensor]:
-    """As `noise_mixture`, with variances [*batch, N, 1, C], or [C]."""
-    log_weights, noises = noise_mixture(likelihood, relative)
-    return log_weights, noises if relative is None else noises.unsqueeze(-2)
-
-
 def noise_mixture(
-    likelihood: GaussianLikelihood, relative: Float[Tensor, "*batch N 1"] | None = None
-) -> tuple[Float[Tensor, " C"], Float[Tensor, "*batch N C"]]:
-    """Gaussian noise, with outliers or without, as a mixture of normals about f: log-weights and variances.
+    likelihood: ContaminatedGaussianLikelihood, relative: Float[Tensor, "*rows 1"] | None = None
+) -> tuple[Float[Tensor, " 2"], Float[Tensor, "*rows 2"]]:
+    """Log-weights and variances of noise without outliers and with them.
 
     Args:
         likelihood: The likelihood.
         relative: r, the relative noise of each row; by default, and where noise is the same everywhere, variances are
-            [C].
+            [2].
     """
     noise = likelihood.noise
     if relative is not None:
         bound = likelihood.noise_covar.raw_noise_constraint.lower_bound.clamp_min(0.0)
         noise = bound + (noise - bound) * relative
-    if not isinstance(likelihood, ContaminatedGaussianLikelihood):
-        return noise.new_zeros(1), noise
     log_weights = noise.new_tensor([log1p(-likelihood.share), log(likelihood.share)])
     return log_weights, torch.cat([noise, noise + likelihood.outlier_noise], -1)
 
 
-def noise_variance(
-    likelihood: GaussianLikelihood, relative: Float[Tensor, "*batch N 1"] | None = None
-) -> Float[Tensor, "*batch N"]:
-    """Var[y | f], outliers included; a single number where noise is the same everywhere."""
-    log_weights, variances = noise_mixture(likelihood, relative)
-    return variances @ log_weights.exp()
+def mixture_expectation(y: Tensor, mean: Tensor, variance: Tensor, log_weights: Tensor, noises: Tensor) -> Tensor:
+    """A bound of E[log p(y | f)] from below, for each y, [*batch]; variances of noise are [C], or [*batch, C].
+
+    It is that of a model in which y has an indicator c of its own, of being an outlier, with the best q(c):
+
+        E[log Σ_c w_c p_c(y | f)] ≥ max_q Σ_c q_c (E[log p_c(y | f)] + log w_c/q_c) = log Σ_c w_c exp E[log p_c(y | f)]
+    """
+    squares = ((y - mean).square() + variance).unsqueeze(-1) / noises  # [*batch, C]
+    return (log_weights - 0.5 * (log(2 * pi) + noises.log() + squares)).logsumexp(-1)
 
 
-def relative_noise(likelihood: Likelihood, h: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch 1"] | None:
-    """How the noise of a likelihood varies with the last layer's inputs; None if it does not, or there is none."""
-    return likelihood.relative_noise(h) if isinstance(likelihood, ContaminatedGaussianLikelihood) else None
+def mixture_marginal(y: Tensor, mean: Tensor, variance: Tensor, log_weights: Tensor, noises: Tensor) -> Tensor:
+    """The logarithm of Σ_c w_c N(y; mean, variance + noise_c), likewise."""
+    total = variance.unsqueeze(-1) + noises  # [*batch, C]
+    squares = (y - mean).square().unsqueeze(-1) / total
+    return (log_weights - 0.5 * (log(2 * pi) + total.log() + squares)).logsumexp(-1)
+
+
+@adapter_of.register(ContaminatedGaussianLikelihood)
+@final
+class ContaminatedAdapter(NormalNoiseAdapter):
+    """p(y | f) = (1 − ε) N(y; f, σ²) + ε N(y; f, σ² + ω²), in which σ² may vary."""
+
+    def noise_mixture(
+        self, relative: Float[Tensor, "*rows 1"] | None = None
+    ) -> tuple[Float[Tensor, " 2"], Float[Tensor, "*rows 2"]]:
+        return noise_mixture(self.likelihood, relative)
+
+    def noise_parameters(self) -> NoiseParameters:
+        return NoiseParameters(self.likelihood.raw_noise, self.likelihood.raw_outlier_noise, self.likelihood.slopes)
+
+    def relative_noise(self, h: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch 1"] | None:
+        relative: Tensor | None = self.likelihood.relative_noise(h)
+        return relative
+
+    @full_precision
+    def expected_log_prob(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
+        """A bound from below in closed form (`mixture_expectation`)."""
+        return mixture_expectation(y, latent.mean, latent.variance, *self._noise_of_outputs(latent)).sum(-1)
+
+    @full_precision
+    def log_marginal(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
+        """In closed form."""
+        return mixture_marginal(y, latent.mean, latent.variance, *self._noise_of_outputs(latent)).sum(-1)
+
+    def _noise_of_outputs(self, latent: Latent) -> tuple[Tensor, Tensor]:
+        """As `noise_mixture`, with variances [S, N, 1, C], or [C]: outputs share the noise of their row."""
+        log_weights, noises = self.noise_mixture(latent.relative)
+        return log_weights, noises if latent.relative is None else noises.unsqueeze(-2)

@@ -11,7 +11,6 @@ import copy
 import os
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
 import torch
 from gpytorch.likelihoods import Likelihood
@@ -29,24 +28,13 @@ from actgp.layers import (
     draw_functions,
     mean_functions,
 )
-from actgp.likelihoods import expected_log_prob, relative_noise, supported, targets
+from actgp.likelihoods import Latent, adapter_of, supported, targets
 from actgp.models.prediction import Prediction, squeeze_outputs
 from actgp.models.sampled_function import SampledFunction
 from actgp.sampling import normal_points
 
 CHUNK = 2**21  # numbers that a layer makes of a chunk of a prediction, for each thread
 SEED = 0
-
-
-class Paths(NamedTuple):
-    """Means and variances of the last layer along sampled paths through the hidden ones.
-
-    And the relative noise there, if it varies with what the last layer is given.
-    """
-
-    mean: Float[Tensor, "S N P"]
-    variance: Float[Tensor, "S N P"]
-    relative: Float[Tensor, "S N 1"] | None
 
 
 class DeepGP(nn.Module):
@@ -122,7 +110,7 @@ class DeepGP(nn.Module):
         y = targets(self.likelihood, y, len(X), self.num_outputs, X.dtype)
         constants, kl = self.constants_and_kl()
         paths = self.along(h, constants, self.noises(h, num_samples, generator=generator))  # [S, B, P]
-        fit = expected_log_prob(self.likelihood, y, *paths, generator=generator).mean(0)  # [B]
+        fit = adapter_of(self.likelihood).expected_log_prob(y, paths, generator).mean(0)  # [B]
         return num_data / len(X) * fit.sum() - kl
 
     @full_precision
@@ -130,7 +118,7 @@ class DeepGP(nn.Module):
         """What does not depend on x, of each layer, and Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ)): found once for all inputs."""
         return constants_and_kl(self.gp_layers)
 
-    def paths(self, X: Tensor, num_samples: int = 1, *, generator: torch.Generator | None = None) -> Paths:
+    def paths(self, X: Tensor, num_samples: int = 1, *, generator: torch.Generator | None = None) -> Latent:
         """Means and variances of the last layer along paths sampled through the hidden ones; differentiable.
 
         Args:
@@ -178,7 +166,7 @@ class DeepGP(nn.Module):
         widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
         rows = max(1, CHUNK * torch.get_num_threads() // (S * widest))
         # Results have their place from the beginning: small ones that stay would keep large ones from being freed.
-        varies = relative_noise(self.likelihood, X.new_zeros(self.gp_layers[-1].input_dim)) is not None
+        varies = adapter_of(self.likelihood).noise_parameters().slopes is not None
         sizes = [self.num_outputs, self.num_outputs, *[1] * varies]
         places = [constants[-1].mean.new_empty(S, len(X), size) for size in sizes]
         for part, *results in zip(X.split(rows), *(place.split(rows, dim=1) for place in places), strict=True):
@@ -246,7 +234,7 @@ class DeepGP(nn.Module):
         return num_samples if len(self.gp_layers) > 1 else 1
 
     @full_precision
-    def along(self, h: Float[Tensor, "N D"], constants: list[Constants], noises: Sequence[Tensor]) -> Paths:
+    def along(self, h: Float[Tensor, "N D"], constants: list[Constants], noises: Sequence[Tensor]) -> Latent:
         """Composes the layers along paths h = mean + sd ε, with noises ε [S, N or 1, H] for each hidden layer."""
         first, *others = zip(self.gp_layers, constants, strict=True)
         N = len(h)
@@ -254,9 +242,9 @@ class DeepGP(nn.Module):
         for (layer, constant), noise in zip(others, noises, strict=True):
             h = sampled(mean.view(-1, N, layer.input_dim), variance.view(-1, N, layer.input_dim), noise).flatten(0, 1)
             mean, variance = layer.marginals(h, constant)
-        relative = relative_noise(self.likelihood, h.view(-1, N, h.shape[1]))
+        relative = adapter_of(self.likelihood).relative_noise(h.view(-1, N, h.shape[1]))
         shape = (-1, N, self.num_outputs)
-        return Paths(mean.view(shape), variance.view(shape), relative)
+        return Latent(mean.view(shape), variance.view(shape), relative)
 
 
 def sampled(

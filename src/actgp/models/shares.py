@@ -9,12 +9,11 @@ To first order a layer's variance reaches an output through its sensitivity alon
 from dataclasses import dataclass
 
 import torch
-from gpytorch.likelihoods import GaussianLikelihood
 from jaxtyping import Float
 from torch import Tensor
 
 from actgp.layers import GPLayer, WhitenedGaussian, mean_function
-from actgp.likelihoods import noise_variance, relative_noise
+from actgp.likelihoods import adapter_of
 from actgp.models.deep import DeepGP
 from actgp.models.sgpr import SGPR
 
@@ -66,10 +65,10 @@ def shares_of_deep(model: DeepGP, X: Tensor) -> VarianceShares:
     parts = []
     for layer, h, squared in zip(model.gp_layers, inputs, _squared_sensitivities(model, inputs[0]), strict=True):
         parts.append(torch.stack([(squared * part).sum(-1).mean() for part in _parts(layer, h)]))
-    gaussian = isinstance(model.likelihood, GaussianLikelihood)
-    relative = relative_noise(model.likelihood, inputs[-1])
-    noise = noise_variance(model.likelihood, relative).mean() if gaussian else X.new_zeros(())
-    return _normalised(torch.stack(parts), noise * model.num_outputs)
+    adapter = adapter_of(model.likelihood)
+    noise = adapter.noise_variance(adapter.relative_noise(inputs[-1]))
+    of_rows = X.new_zeros(()) if noise is None else noise.mean()
+    return _normalised(torch.stack(parts), of_rows * model.num_outputs)
 
 
 def shares_of_sgpr(model: SGPR, X: Float[Tensor, "N D"]) -> VarianceShares:

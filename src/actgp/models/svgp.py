@@ -1,12 +1,12 @@
 """Sparse variational GP: a deep GP of one layer, trained on minibatches (Hensman et al., 2013)."""
 
 from gpytorch.kernels import Kernel
-from gpytorch.likelihoods import Likelihood, SoftmaxLikelihood
+from gpytorch.likelihoods import Likelihood
 
 from actgp import checks
 from actgp.features import InducingFeatures
 from actgp.layers import GPLayer
-from actgp.likelihoods import supported
+from actgp.likelihoods import adapter_of, supported
 from actgp.models.deep import DeepGP
 
 
@@ -30,9 +30,9 @@ class SVGP(DeepGP):
         self, kernel: Kernel, features: InducingFeatures, likelihood: Likelihood, num_outputs: int | None = None
     ) -> None:
         supported(likelihood)
-        latent = likelihood.num_features if isinstance(likelihood, SoftmaxLikelihood) else 1
-        P = latent if num_outputs is None else checks.integer(num_outputs, "num_outputs", minimum=1)
-        if isinstance(likelihood, SoftmaxLikelihood) and latent != P:
+        latent = adapter_of(likelihood).num_latent
+        P = (latent or 1) if num_outputs is None else checks.integer(num_outputs, "num_outputs", minimum=1)
+        if latent not in (None, P):
             raise ValueError(
                 f"num_outputs must be the softmax likelihood's number of features {latent}, got {P}; leave it out"
             )

@@ -11,11 +11,10 @@ from math import log, pi
 from typing import NamedTuple
 
 import torch
-from gpytorch.likelihoods import GaussianLikelihood
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from actgp.likelihoods import conditional_log_prob, expected_log_prob, log_marginal
+from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP, has_priors, log_prior
 from actgp.training.recipe import Recipe
 
@@ -38,13 +37,14 @@ def network_objective(model: DeepGP, X: Tensor, y: Tensor, num_data: int | None 
     """
     f = model.mean(X)
     f = f.unsqueeze(-1) if f.ndim == 1 else f  # [B, P]
-    if isinstance(model.likelihood, GaussianLikelihood):
+    adapter = adapter_of(model.likelihood)
+    if adapter.squared_error:
         loss = error = nn.functional.mse_loss(f, y)
         noise = error.detach().clamp_min(torch.finfo(error.dtype).tiny)
         objective = -0.5 * y.shape[1] * (log(2 * pi) + 1 + noise.log())
         weight = 2 / y.shape[1] * noise
     else:
-        objective = conditional_log_prob(model.likelihood, f, y).mean()
+        objective = adapter.conditional_log_prob(f, y).mean()
         loss, weight = -objective, torch.ones_like(objective)
     if num_data is not None and has_priors(model):
         share = log_prior(model).to(loss) / num_data
@@ -63,11 +63,12 @@ def posterior_objective(
 ) -> Evaluation:
     """The ELBO or the predictive objective, with a weighted KL, and priors."""
     h, (constants, kl) = model.enter(X), model.constants_and_kl()
-    paths = model.along(h, constants, model.noises(h, recipe.num_samples, generator=generator))  # [S, B, P]
+    noises = model.noises(h, recipe.num_samples, generator=generator)
+    paths, adapter = model.along(h, constants, noises), adapter_of(model.likelihood)  # [S, B, P]
     if recipe.objective == "elbo":
-        fit = expected_log_prob(model.likelihood, y, *paths, generator=generator).mean(0)  # [B]
+        fit = adapter.expected_log_prob(y, paths, generator).mean(0)  # [B]
     else:
-        densities = log_marginal(model.likelihood, y, *paths, generator=generator)  # [S, B]
+        densities = adapter.log_marginal(y, paths, generator)  # [S, B]
         fit = densities.logsumexp(0) - log(len(densities))
     objective = fit.mean() - kl_weight / num_data * kl
     if has_priors(model):
@@ -98,5 +99,5 @@ def posterior_score(model: DeepGP, X: Tensor, y: Tensor) -> float:
     """
     generator = torch.Generator(X.device).manual_seed(SEED)
     paths = model.paths(X, SCORE_SAMPLES, generator=generator)
-    densities = log_marginal(model.likelihood, y, *paths, generator=generator)  # [S, N]
+    densities = adapter_of(model.likelihood).log_marginal(y, paths, generator)  # [S, N]
     return (densities.logsumexp(0) - log(len(densities))).mean().item()

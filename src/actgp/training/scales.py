@@ -5,12 +5,11 @@ from math import inf, isfinite
 import torch
 from gpytorch.constraints import Interval
 from gpytorch.kernels import ScaleKernel
-from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor
 
 from actgp.kernels import ZonalKernel
 from actgp.layers import GPLayer
-from actgp.likelihoods import ContaminatedGaussianLikelihood
+from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
 
 SMALLEST_NOISE = 1e-12  # where there is no bound above zero, and the data have no noise
@@ -18,19 +17,21 @@ SMALLEST_NOISE = 1e-12  # where there is no bound above zero, and the data have 
 
 def has_free_noise(model: DeepGP) -> bool:
     """Whether there is Gaussian noise that may be changed."""
-    return isinstance(model.likelihood, GaussianLikelihood) and model.likelihood.raw_noise.requires_grad
+    return _may_change(adapter_of(model.likelihood).noise_parameters().noise)
 
 
 def has_free_outliers(model: DeepGP) -> bool:
     """Whether there are outliers whose noise may be changed."""
-    likelihood = model.likelihood
-    return isinstance(likelihood, ContaminatedGaussianLikelihood) and likelihood.raw_outlier_noise.requires_grad
+    return _may_change(adapter_of(model.likelihood).noise_parameters().outlier_noise)
 
 
 def has_free_slopes(model: DeepGP) -> bool:
     """Whether there is noise that varies, and whose slopes may be changed."""
-    slopes = model.likelihood.slopes if isinstance(model.likelihood, ContaminatedGaussianLikelihood) else None
-    return slopes is not None and slopes.requires_grad
+    return _may_change(adapter_of(model.likelihood).noise_parameters().slopes)
+
+
+def _may_change(parameter: Tensor | None) -> bool:
+    return parameter is not None and parameter.requires_grad
 
 
 def set_noise(model: DeepGP, noise: float) -> None:

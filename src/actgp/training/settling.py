@@ -22,12 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from gpytorch.likelihoods import BernoulliLikelihood, SoftmaxLikelihood
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from torch import Tensor
 
-from actgp.likelihoods import log_marginal
+from actgp.likelihoods import Latent, adapter_of
 from actgp.models import DeepGP, log_prior
 from actgp.training.objectives import SEED, posterior_score
 from actgp.training.scales import free_variance, has_free_noise, set_noise, set_variance
@@ -110,7 +109,8 @@ def _dials(model: DeepGP) -> Callable[[float, float, float], None]:
 @torch.no_grad()
 def settle_temperature(model: DeepGP, X: Tensor, y: Tensor) -> None:
     """Chooses a temperature for classes by rows that a model was not trained on; nothing is done for others."""
-    if not isinstance(model.likelihood, BernoulliLikelihood | SoftmaxLikelihood):
+    adapter = adapter_of(model.likelihood)
+    if not adapter.has_temperature:
         return
     last = model.gp_layers[-1]
     variance = free_variance(last)
@@ -121,7 +121,7 @@ def settle_temperature(model: DeepGP, X: Tensor, y: Tensor) -> None:
     def loss(logarithm: float) -> float:
         set_variance(last, variance * exp(-2 * logarithm))
         factor, generator = exp(-logarithm), torch.Generator(X.device).manual_seed(SEED)
-        paths = log_marginal(model.likelihood, y, factor * mean, factor**2 * spread, generator=generator)  # [S, N]
+        paths = adapter.log_marginal(y, Latent(factor * mean, factor**2 * spread), generator)  # [S, N]
         fit = (paths.logsumexp(0) - log(len(paths))).sum().item() + log_prior(model).item()
         return 0.5 * (logarithm / NOISE_SPREAD) ** 2 - fit
 

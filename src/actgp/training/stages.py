@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor, nn
 
 from actgp.layers import mean_function
+from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP, log_prior
 from actgp.training.data import Batch, Batches
 from actgp.training.loop import Stage
@@ -38,7 +38,7 @@ SKIP_SPREAD = 0.3  # of what a layer adds to its skip connection at first, relat
 def network_stage(model: DeepGP, recipe: Recipe, num_data: int, held_out: Batch | None) -> Stage:
     """Everything but S, and Gaussian noise, by Adam."""
     untouched = {id(layer.q.raw_scale_tril) for layer in model.gp_layers}
-    if isinstance(model.likelihood, GaussianLikelihood):  # the squared error does not depend on it
+    if adapter_of(model.likelihood).squared_error:  # which does not depend on noise
         untouched |= {id(p) for p in model.likelihood.parameters()}
     own = _trainable(model, untouched)
     if recipe.network_steps > 0 and not own:

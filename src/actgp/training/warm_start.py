@@ -19,7 +19,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from actgp.layers import mean_function
-from actgp.likelihoods import fisher_factors
+from actgp.likelihoods import adapter_of
 from actgp.linalg import block_posterior_scale
 from actgp.models import DeepGP, has_priors
 from actgp.training.data import Batch, Batches
@@ -141,7 +141,7 @@ def _sensitivities(model: DeepGP, h: Tensor) -> list[Tensor]:
             h = mean_function(layer)(h)
             outputs.append(h)
         beta = [torch.zeros_like(output) for output in outputs]
-        for factor in fisher_factors(model.likelihood, outputs[-1]):
+        for factor in adapter_of(model.likelihood).fisher_factors(outputs[-1]):
             gradients = torch.autograd.grad(outputs[-1], outputs, factor, retain_graph=True)
             beta = [total + gradient.square() for total, gradient in zip(beta, gradients, strict=True)]
     return [values.detach() for values in beta]

@@ -1,0 +1,198 @@
+"""Any likelihood of one y for each latent function: all that it need say is p(y | f).
+
+Integrals over f are found by quadrature where the likelihood says, by deriving from `OneDimensionalLikelihood`, that it
+has a single latent function for each y, and by sampling where it does not. Whether y is a number or one of several
+ordered labels is read off p(y | f) itself (`ordinal`), except for gpytorch's own likelihoods, of which it is known.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+import torch
+from gpytorch.likelihoods import (
+    BetaLikelihood,
+    LaplaceLikelihood,
+    Likelihood,
+    NegativeBinomialLikelihood,
+    StudentTLikelihood,
+)
+from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
+from jaxtyping import Float
+from torch import Generator, Tensor
+from torch.distributions import Distribution
+
+from actgp.autocast import full_precision
+from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, adapter_of, no_probabilities
+from actgp.likelihoods.gpytorch_names import OneDimensionalLikelihood
+from actgp.likelihoods.numerics import (
+    Nodes,
+    expectation_by_quadrature,
+    expectation_by_sampling,
+    fisher_by_sampling,
+    grid_nodes,
+    log_prob_at_nodes,
+    marginal_by_quadrature,
+    marginal_by_sampling,
+    moments_at_nodes,
+    probabilities_at_nodes,
+    quantiles_of_draws,
+    sobol_nodes,
+)
+from actgp.likelihoods.ordinal import label_quantile, ordered
+from actgp.likelihoods.targets import columns, some
+
+
+@dataclass(frozen=True)
+class GeneralAdapter(LikelihoodAdapter):
+    """Numbers, or ordered labels 0, …, C − 1, in every output.
+
+    Attributes:
+        check: Refuses numbers that have no density; None for a likelihood that may be of ordered labels.
+    """
+
+    check: Callable[[Float[Tensor, "N P"]], None] | None = None
+
+    @abstractmethod
+    def nodes(self, latent: Latent) -> Nodes:
+        """Points f and log-weights that integrate over each component."""
+
+    def num_labels(self, num_outputs: int) -> int | None:
+        """C, for ordered labels; None for numbers."""
+        if self.check is not None:
+            return None
+        given = conditional_at_zero(self, 1, num_outputs)
+        return given.probs.shape[-1] if ordered(given, 2) else None  # type: ignore[attr-defined]
+
+    def check_supported(self, num_outputs: int | None, input_dim: int | None) -> None:
+        check_shapes(self, num_outputs)
+
+    def outcomes(self, y: Tensor, num_outputs: int, dtype: torch.dtype) -> Tensor:
+        values = columns(y, num_outputs, dtype)
+        if self.check is not None:
+            self.check(values)
+        C = self.num_labels(num_outputs)
+        if C is not None and not ((values >= 0) & (values < C) & (values == values.round())).all():
+            raise ValueError(
+                f"y must hold ordered labels from 0 to {C - 1}, got {some(values)}; relabel, or build the likelihood "
+                "with as many labels as there are"
+            )
+        return values
+
+    @full_precision
+    def fisher_factors(self, f: Float[Tensor, "N P"]) -> Float[Tensor, "K N P"]:
+        """From draws of y, always the same."""
+        return fisher_by_sampling(self, f)
+
+    def moments(self, latent: Latent) -> Moments:
+        return moments_at_nodes(self, self.nodes, latent, self.num_labels(latent.mean.shape[-1]) or 1)
+
+    def mixture_log_prob(self, y: Tensor, latent: Latent) -> Float[Tensor, " N"]:
+        return log_prob_at_nodes(self, self.nodes, y, latent, self.num_labels(latent.mean.shape[-1]) or 1)
+
+    def quantiles(self, levels: Float[Tensor, " Q"], latent: Latent) -> Float[Tensor, "Q N P"]:
+        """Of labels from their probabilities; of numbers from draws, always the same."""
+        C = self.num_labels(latent.mean.shape[-1])
+        if C is None:
+            return quantiles_of_draws(self, levels, latent)
+        p = probabilities_at_nodes(self, self.nodes, latent, C)
+        return torch.stack([label_quantile(p, level) for level in levels])
+
+    def probabilities(self, expected: Float[Tensor, "N P"], latent: Latent) -> Float[Tensor, "N *P C"]:
+        C = self.num_labels(latent.mean.shape[-1])
+        if C is None:
+            raise no_probabilities(self.likelihood)
+        p = probabilities_at_nodes(self, self.nodes, latent, C)
+        return p.squeeze(1) if p.shape[1] == 1 else p
+
+
+@adapter_of.register(OneDimensionalLikelihood)
+@final
+class QuadratureAdapter(GeneralAdapter):
+    """One latent function for each y: integrals over a single variable."""
+
+    def nodes(self, latent: Latent) -> Nodes:
+        return grid_nodes(latent)
+
+    @full_precision
+    def expected_log_prob(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
+        """By Gauss–Hermite quadrature."""
+        return expectation_by_quadrature(self.likelihood, y, latent)
+
+    @full_precision
+    def log_marginal(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
+        """By the trapezoidal rule."""
+        return marginal_by_quadrature(self, y, latent)
+
+
+@adapter_of.register(Likelihood)
+@final
+class SamplingAdapter(GeneralAdapter):
+    """Nothing is known of how y depends on the latent functions."""
+
+    def nodes(self, latent: Latent) -> Nodes:
+        return sobol_nodes(latent)
+
+    @full_precision
+    def expected_log_prob(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
+        """By sampling."""
+        return expectation_by_sampling(self, y, latent, generator)
+
+    @full_precision
+    def log_marginal(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
+        """By sampling."""
+        return marginal_by_sampling(self, y, latent, generator)
+
+
+def any_number(values: Float[Tensor, "N P"]) -> None:
+    """Student's t and Laplace noise have a density everywhere."""
+
+
+def counts(values: Float[Tensor, "N P"]) -> None:
+    """Poisson and negative binomial likelihoods are of whole numbers from zero on."""
+    if not ((values >= 0) & (values == values.round())).all():
+        raise ValueError(f"y must hold counts 0, 1, 2, …, got {some(values)}; round them, or use another likelihood")
+
+
+def between_0_and_1(values: Float[Tensor, "N P"]) -> None:
+    """A beta likelihood is of proportions."""
+    if not ((values > 0) & (values < 1)).all():
+        raise ValueError(
+            f"y must lie between 0 and 1, ends not included, got {some(values)}; scale it, or use another likelihood"
+        )
+
+
+adapter_of.register(StudentTLikelihood, partial(QuadratureAdapter, check=any_number))
+adapter_of.register(LaplaceLikelihood, partial(QuadratureAdapter, check=any_number))
+adapter_of.register(PoissonLikelihood, partial(QuadratureAdapter, check=counts))
+adapter_of.register(NegativeBinomialLikelihood, partial(QuadratureAdapter, check=counts))
+adapter_of.register(BetaLikelihood, partial(QuadratureAdapter, check=between_0_and_1))
+
+
+def check_shapes(adapter: LikelihoodAdapter, num_outputs: int | None) -> None:
+    """Refuses a likelihood that does not give one y for each latent function, such as one with a batch shape."""
+    if num_outputs is None:
+        return
+    for N in (2, 3):  # a batch shape may fit one of them by chance
+        expected = [N, num_outputs]
+        try:
+            got = str(list(conditional_at_zero(adapter, N, num_outputs).batch_shape))
+        except Exception as error:
+            got = f"{type(error).__name__}: {error}"
+        if got != str(expected):
+            raise ValueError(
+                f"{type(adapter.likelihood).__name__} must give a distribution of shape {expected} for latent "
+                f"functions of shape {expected}, one y for each, got {got}; leave out batch_shape, use a "
+                "SoftmaxLikelihood for classes, or build one model for each likelihood"
+            )
+
+
+@torch.no_grad()
+def conditional_at_zero(adapter: LikelihoodAdapter, num_rows: int, num_outputs: int) -> Distribution:
+    """p(y | f) at f = 0, [N, P], by which one sees what a likelihood is of."""
+    tensors = (*adapter.likelihood.parameters(), *adapter.likelihood.buffers())
+    own = [tensor for tensor in tensors if tensor.is_floating_point()]
+    zeros = torch.zeros(num_rows, num_outputs)
+    return adapter.conditional(zeros.to(own[0]) if own else zeros)
