@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
+from typing import Any
 
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
@@ -22,6 +23,10 @@ class Activation(nn.Module, ABC):
     def stamp(self) -> Hashable | None:
         """Equal for equal energies, where these do not depend on parameters; None where they may."""
         return None
+
+    def config(self) -> dict[str, Any]:
+        """The arguments of its constructor, for files (`persistence`)."""
+        return {}
 
     @abstractmethod
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from actgp import files
 from actgp.datasets.download import DatasetUnavailable, download
 from actgp.datasets.formats import DAMAGES
 from actgp.datasets.origin import Origin, T
+from actgp.persistence import archive
 
 
 def find(source: Origin[T], folder: Path | None, *stand_ins: Origin[T]) -> T:
@@ -81,7 +81,7 @@ def _write(path: Path, data: T, source: Origin[T]) -> None:
     np.savez_compressed(buffer, **arrays)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.write_bytes(path, buffer.getvalue())
+        archive.write_bytes(path, buffer.getvalue())
     except OSError as error:
         raise DatasetUnavailable(
             f"the cache must be a folder that can be written, got {str(path.parent)!r} ({error}); point ACTGP_CACHE at "

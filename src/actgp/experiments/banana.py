@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from actgp import files
 from actgp.datasets import load_banana
 from actgp.experiments.store import Store
 from actgp.experiments.two_classes import Labelled, Score, Study
+from actgp.persistence import archive
 from actgp.training import Recipe
 
 EXPERIMENT = "banana"
@@ -61,5 +61,5 @@ def write_scores(path: Path, scores: Sequence[Score], seed: int) -> Path:
         }
         for score in scores
     ]
-    files.write_bytes(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
+    archive.write_bytes(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
     return path

@@ -6,6 +6,8 @@
 with n < Ñ and the same levels in both, which makes Kfu Kuu⁻¹ Kuf ≤ Kff for every truncation.
 """
 
+from typing import Any, ClassVar
+
 import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
@@ -19,6 +21,7 @@ from actgp.features.match import SpectralMatch, spectral_match
 from actgp.features.units import UnitInputs
 from actgp.features.whitening import whitenings
 from actgp.kernels import ZonalKernel
+from actgp.persistence import Sizes, savable
 from actgp.sphere import zonal_series
 
 LARGEST_ENERGY = 1e30  # beyond it a float32 model would overflow
@@ -26,6 +29,7 @@ OVERSHOOT_WARNING = 10.0
 GRID = 101  # points at which max |σ| is sought
 
 
+@savable
 class ActivatedFeatures(InducingFeatures):
     """Inducing variables whose covariance with f is a layer of hidden units.
 
@@ -39,6 +43,8 @@ class ActivatedFeatures(InducingFeatures):
     Attributes:
         weights: W, [M, d], learnable: the pre-activation weights, bias last. Only their directions matter.
     """
+
+    SIZES: ClassVar[Sizes] = {"weights": ("num_inducing", "input_dim + 1")}
 
     def __init__(
         self,
@@ -61,6 +67,9 @@ class ActivatedFeatures(InducingFeatures):
                 f"the activation's energies must stay below {LARGEST_ENERGY:.0e}, got {largest:.2g} with "
                 f"{self.num_levels} levels in dimension {self.dimension}; lower num_levels, or choose a smoother one"
             )
+
+    def config(self) -> dict[str, Any]:
+        return {"activation": self.activation, "num_levels": self.num_levels}
 
     @property
     def num_inducing(self) -> int:
