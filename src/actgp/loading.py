@@ -70,11 +70,11 @@ def _front(network: nn.Module) -> nn.Module | None:
 
 def _scaling(saved: SavedBackbone) -> nn.Module | None:
     """What `hybrid` has put behind a module, its tensors yet to be set."""
-    part = (saved.parts or [""])[-1]
-    if part == "actgp.FeatureScale":
-        (D,) = saved.shape("1.mean", 1)
-        return FeatureScale(torch.zeros(D), torch.ones(()))
-    if part == "torch.Linear":
-        K, D = saved.shape("1.weight", 2)
-        return nn.utils.skip_init(nn.Linear, D, K, bias="backbone.1.bias" in saved.tensors)
+    part, tensors = (saved.parts or [""])[-1], saved.tensors
+    mean, weight = tensors.get("backbone.1.mean"), tensors.get("backbone.1.weight")
+    if part == "actgp.FeatureScale" and mean is not None and mean.ndim == 1:
+        return FeatureScale(torch.zeros(len(mean)), torch.ones(()))
+    if part == "torch.Linear" and weight is not None and weight.ndim == 2:
+        K, D = weight.shape
+        return nn.utils.skip_init(nn.Linear, D, K, bias="backbone.1.bias" in tensors)
     return None

@@ -70,14 +70,6 @@ class SavedBackbone:
         """Whether a module is, as it is, of the saved structure, or at least meant to be: of the same parts."""
         return mismatch(self.tensors, _named(module)) is None or parts_of(module) == (self.parts or [])
 
-    def shape(self, name: str, num_axes: int) -> list[int]:
-        """The shape of a tensor, if it has this number of axes."""
-        found = self.tensors.get(BACKBONE + name)
-        if found is None or found.ndim != num_axes:
-            got = "none" if found is None else str(list(found.shape))
-            refuse("", f"a tensor {BACKBONE}{name} of shape {['any'] * num_axes}", got)
-        return list(found.shape)
-
     def check(self, given: object) -> None:
         """Refuses a backbone that is missing, not needed, or of another structure than the one that was saved."""
         if not self.needed and given is not None:

@@ -1,9 +1,5 @@
-"""What gpytorch's classes, which have no `config()`, are made of: kernels, likelihoods and constraints.
+"""What gpytorch's classes, which have no `config()`, are made of: kernels, likelihoods and constraints."""
 
-The arguments of the functions here are attributes of what they build, and so are the entries of its description.
-"""
-
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -18,11 +14,36 @@ from gpytorch.utils.transforms import inv_sigmoid, inv_softplus
 from torch import Tensor, nn
 
 from actgp.persistence.errors import refuse, refuse_to_save
-from actgp.persistence.registry import Sizes, register
+from actgp.persistence.registry import Savable, Sizes, register
 
 Transform = Callable[[Tensor], Tensor]
 M = TypeVar("M", bound=nn.Module)
 
+ACTIVE = {"active_dims": Sequence[int] | None}
+INPUTS = {"ard_num_dims": int | None, **ACTIVE}
+LENGTHSCALES: Sizes = {"raw_lengthscale": (1, "ard_num_dims")}
+VARIANCES: Sizes = {"raw_variance": (1, "ard_num_dims")}
+# Arguments that are attributes of the same name, and what a file must hold for them.
+ATTRIBUTES: dict[type[nn.Module], tuple[dict[str, Any], Sizes]] = {
+    gpk.RBFKernel: (INPUTS, LENGTHSCALES),
+    gpk.MaternKernel: ({"nu": float, **INPUTS}, LENGTHSCALES),
+    gpk.RQKernel: (INPUTS, LENGTHSCALES),
+    gpk.PeriodicKernel: (INPUTS, LENGTHSCALES),
+    gpk.LinearKernel: (INPUTS, VARIANCES),
+    gpk.PolynomialKernel: ({"power": int, **INPUTS}, {}),
+    gpk.CosineKernel: (INPUTS, {}),
+    gpk.ConstantKernel: (ACTIVE, {}),
+    gpk.ScaleKernel: ({"base_kernel": Kernel, **ACTIVE}, {}),
+    gpk.AdditiveKernel: ({"kernels": Sequence[Kernel]}, {}),
+    gpk.ProductKernel: ({"kernels": Sequence[Kernel]}, {}),
+    gpl.GaussianLikelihood: ({}, {}),
+    gpl.StudentTLikelihood: ({}, {}),
+    gpl.LaplaceLikelihood: ({}, {}),
+    gpl.BernoulliLikelihood: ({}, {}),
+    gpl.BetaLikelihood: ({}, {}),
+    gpl.PoissonLikelihood: ({}, {}),
+    gpl.NegativeBinomialLikelihood: ({"num_failures_param": bool}, {}),
+}
 CONSTRAINTS: dict[str, type[Interval]] = {c.__name__: c for c in (Interval, GreaterThan, LessThan, Positive)}
 TRANSFORMS: dict[str, tuple[Transform | None, Transform | None]] = {
     "softplus": (nn.functional.softplus, inv_softplus),
@@ -30,64 +51,13 @@ TRANSFORMS: dict[str, tuple[Transform | None, Transform | None]] = {
     "exp": (torch.exp, torch.log),
     "none": (None, None),
 }
-LENGTHSCALES: Sizes = {"raw_lengthscale": (1, "ard_num_dims")}
 
 
-def _of_inputs(cls: type[Kernel]) -> Callable[..., Kernel]:
-    """A kernel with at most one number for each input."""
+def _with_attributes(cls: type[nn.Module], hints: dict[str, Any], sizes: Sizes) -> Savable:
+    def build(kernels: Sequence[Kernel] = (), **arguments: Any) -> nn.Module:
+        return cls(*kernels, **{name: value for name, value in arguments.items() if value is not None})
 
-    def build(ard_num_dims: int | None, active_dims: Sequence[int] | None) -> Kernel:
-        return cls(**_given(ard_num_dims, active_dims))
-
-    return build
-
-
-def _matern(nu: float, ard_num_dims: int | None, active_dims: Sequence[int] | None) -> Kernel:
-    return gpk.MaternKernel(nu, **_given(ard_num_dims, active_dims))
-
-
-def _polynomial(power: int, ard_num_dims: int | None, active_dims: Sequence[int] | None) -> Kernel:
-    return gpk.PolynomialKernel(power, **_given(ard_num_dims, active_dims))
-
-
-def _given(ard_num_dims: int | None, active_dims: Sequence[int] | None) -> dict[str, Any]:
-    ard = {} if ard_num_dims is None else {"ard_num_dims": ard_num_dims}  # None is not what some have by default
-    return {**ard, "active_dims": active_dims}
-
-
-def _constant(active_dims: Sequence[int] | None) -> Kernel:
-    return gpk.ConstantKernel(active_dims=active_dims)
-
-
-def _scale(base_kernel: Kernel, active_dims: Sequence[int] | None) -> Kernel:
-    return gpk.ScaleKernel(base_kernel, active_dims=active_dims)
-
-
-def _combined(cls: type[Kernel]) -> Callable[..., Kernel]:
-    def build(kernels: Sequence[Kernel]) -> Kernel:
-        return cls(*kernels)
-
-    return build
-
-
-def _negative_binomial(num_failures_param: bool) -> Likelihood:
-    return gpl.NegativeBinomialLikelihood(num_failures_param=num_failures_param)
-
-
-def _softmax(num_classes: int, num_features: int | None) -> Likelihood:
-    mixing = num_features is not None
-    return gpl.SoftmaxLikelihood(num_features=num_features, num_classes=num_classes, mixing_weights=mixing)
-
-
-def _config_of_softmax(likelihood: gpl.SoftmaxLikelihood) -> dict[str, Any]:
-    mixing = likelihood.mixing_weights is not None
-    return {"num_classes": likelihood.num_classes, "num_features": likelihood.num_features if mixing else None}
-
-
-def _attributes(build: Callable[..., Any]) -> Callable[[Any], dict[str, Any]]:
-    """The config of a thing whose attributes have the names of arguments."""
-    names = list(inspect.signature(build).parameters)
-    return lambda part: {name: _plain(getattr(part, name)) for name in names}
+    return Savable(cls, lambda part: {name: _plain(getattr(part, name)) for name in hints}, build, hints, sizes)
 
 
 def _plain(value: Any) -> Any:
@@ -96,27 +66,21 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, nn.ModuleList) else value
 
 
-def _register(cls: type[nn.Module], build: Callable[..., Any], sizes: Sizes | None = None) -> None:
-    register(cls, _attributes(build), build, sizes)
+def _softmax(num_classes: int, num_features: int | None) -> Likelihood:
+    return gpl.SoftmaxLikelihood(num_features, num_classes, mixing_weights=num_features is not None)
 
 
-for _kernel in (gpk.RBFKernel, gpk.RQKernel, gpk.PeriodicKernel):
-    _register(_kernel, _of_inputs(_kernel), LENGTHSCALES)
-_register(gpk.MaternKernel, _matern, LENGTHSCALES)
-_register(gpk.LinearKernel, _of_inputs(gpk.LinearKernel), {"raw_variance": (1, "ard_num_dims")})
-_register(gpk.CosineKernel, _of_inputs(gpk.CosineKernel))
-_register(gpk.PolynomialKernel, _polynomial)
-_register(gpk.ConstantKernel, _constant)
-_register(gpk.ScaleKernel, _scale)
-for _kernel in (gpk.AdditiveKernel, gpk.ProductKernel):
-    _register(_kernel, _combined(_kernel))
-for _likelihood in (
-    *(gpl.GaussianLikelihood, gpl.StudentTLikelihood, gpl.LaplaceLikelihood),
-    *(gpl.BernoulliLikelihood, gpl.BetaLikelihood, gpl.PoissonLikelihood),
-):
-    register(_likelihood, lambda _: {}, _likelihood)
-_register(gpl.NegativeBinomialLikelihood, _negative_binomial)
-register(gpl.SoftmaxLikelihood, _config_of_softmax, _softmax, {"mixing_weights": ("num_classes", "num_features")})
+def _of_softmax(likelihood: gpl.SoftmaxLikelihood) -> dict[str, int | None]:
+    mixing = likelihood.mixing_weights is not None
+    return {"num_classes": likelihood.num_classes, "num_features": likelihood.num_features if mixing else None}
+
+
+for _cls, _parts in ATTRIBUTES.items():
+    register(_with_attributes(_cls, *_parts))
+_WEIGHTS: Sizes = {"mixing_weights": ("num_classes", "num_features")}
+register(
+    Savable(gpl.SoftmaxLikelihood, _of_softmax, _softmax, {"num_classes": int, "num_features": int | None}, _WEIGHTS)
+)
 
 
 def check_part(part: nn.Module, inner: Iterable[str], place: str) -> None:
@@ -147,8 +111,7 @@ def constraints_of(part: nn.Module, inner: Iterable[str]) -> dict[str, Interval]
 
 def _modules(part: nn.Module, cls: type[M], inner: Iterable[str]) -> dict[str, M]:
     """The modules of a class in a part, twice where it has them twice, without those of parts inside it."""
-    modules = part.named_modules(remove_duplicate=False)
-    inside = tuple(f"{name}." for name in inner)
+    modules, inside = part.named_modules(remove_duplicate=False), tuple(f"{name}." for name in inner)
     return {name: module for name, module in modules if isinstance(module, cls) and not name.startswith(inside)}
 
 

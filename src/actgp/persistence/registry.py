@@ -25,41 +25,29 @@ PLAIN: dict[Any, tuple[type, ...]] = {int: (int,), float: (float, int), str: (st
 
 
 class Savable(NamedTuple):
-    """How things of a class are saved.
-
-    Attributes:
-        cls: The class.
-        config: Arguments of `build`, of a thing.
-        build: The class, or a function that builds a thing; the annotations of its arguments are what a file must keep.
-        sizes: The axes of tensors, as above.
-    """
+    """How things of a class are saved: their config, what builds them from it, its arguments' annotations, sizes."""
 
     cls: type
     config: Callable[[Any], Mapping[str, Any]]
     build: Callable[..., Any]
+    hints: Mapping[str, Any]
     sizes: Sizes
-
-    @property
-    def arguments(self) -> Mapping[str, inspect.Parameter]:
-        """What `build` takes, by name."""
-        found = inspect.signature(self.build).parameters
-        return {name: p for name, p in found.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
 _REGISTRY: dict[str, Savable] = {}
 
 
-def register(
-    cls: type, config: Callable[[Any], Mapping[str, Any]], build: Callable[..., Any], sizes: Sizes | None = None
-) -> None:
+def register(saved: Savable) -> None:
     """Makes a class savable that cannot say so itself."""
-    if _REGISTRY.setdefault(cls.__name__, saved := Savable(cls, config, build, sizes or {})) is not saved:
-        raise ValueError(f"the name of a savable class must be its own, got {cls.__name__} once more; rename it")
+    if _REGISTRY.setdefault(saved.cls.__name__, saved) is not saved:
+        raise ValueError(f"the name of a savable class must be its own, got {saved.cls.__name__} twice; rename one")
 
 
 def savable(cls: C) -> C:
     """Makes a class savable, by its `config()` and `SIZES`; of a dataclass the fields are the config."""
-    register(cls, vars if is_dataclass(cls) else cls.config, cls, getattr(cls, "SIZES", None))  # type: ignore[attr-defined]
+    config = vars if is_dataclass(cls) else cls.config  # type: ignore[attr-defined]
+    hints = {name: argument.annotation for name, argument in inspect.signature(cls).parameters.items()}
+    register(Savable(cls, config, cls, hints, getattr(cls, "SIZES", {})))
     return cls
 
 
@@ -82,8 +70,7 @@ def options(hint: Any) -> tuple[Any, ...]:
 
 def items(hint: Any) -> Any | None:
     """What the items of a list must be; None where an annotation allows no list."""
-    found = (get_args(option) for option in options(hint) if get_origin(option) in (list, Sequence))
-    return next((item for (item,) in found), None)
+    return next((get_args(option)[0] for option in options(hint) if get_origin(option) is Sequence), None)
 
 
 def takes_tensor(hint: Any) -> bool:
@@ -103,9 +90,8 @@ def allows(hint: Any, value: object) -> bool:
 
 def told(hint: Any) -> str:
     """An annotation in words."""
-    choices = [list(get_args(option)) for option in options(hint) if get_origin(option) is Literal]
-    if choices:
-        return f"one of {choices[0]}"
+    if get_origin(hint) is Literal:
+        return f"one of {list(get_args(hint))}"
     if (item := items(hint)) is not None:
         return f"of type list, of {getattr(item, '__name__', item)}"
     names = ("None" if option is type(None) else getattr(option, "__name__", str(option)) for option in options(hint))
