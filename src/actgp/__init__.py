@@ -2,7 +2,7 @@
 
 from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
 from actgp.convert import ConversionReport, LayerConversion, convert
-from actgp.estimators import DGPClassifier, DGPRegressor, load
+from actgp.estimators import DGPClassifier, DGPRegressor
 from actgp.features import (
     ActivatedFeatures,
     DecoupledFeatures,
@@ -21,6 +21,7 @@ from actgp.kernels import (
 )
 from actgp.layers import GPLayer
 from actgp.likelihoods import ContaminatedGaussianLikelihood
+from actgp.loading import load
 from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose, hybrid, log_prior
 from actgp.sphere import (
     Spectrum,

@@ -13,7 +13,7 @@ from torch.autograd import gradcheck
 
 import actgp
 from actgp.likelihoods import Latent, adapter_of
-from actgp.models import rebuild
+from actgp.persistence import describe, rebuild
 
 SHARE, NOISE, OUTLIERS = 0.03, 0.25, 9.0
 
@@ -136,9 +136,9 @@ def test_the_share_stays() -> None:
 
 
 def test_a_file_with_a_share_that_makes_no_sense_is_refused() -> None:
-    description = actgp.deep_gp(2, num_layers=1, num_inducing=4).describe()
+    description = describe(actgp.deep_gp(2, num_layers=1, num_inducing=4))
     description.document["likelihood"]["share"] = 1.5
-    with pytest.raises(ValueError, match="a share between 0 and 1, got 1.5"):
+    with pytest.raises(ValueError, match="share must lie between 0 and 1, got 1.5"):
         rebuild(description.document, description.tensors)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from actgp import files
 from actgp.demo.classification import Score, compare
 from actgp.demo.data import Data
+from actgp.persistence import archive
 from actgp.training import Recipe
 from actgp_experiments.datasets import load_banana
 from actgp_experiments.store import Store
@@ -89,5 +89,5 @@ def write_scores(path: Path, scores: Sequence[tuple[Score, Far]]) -> Path:
         }
         for score, far in scores
     ]
-    files.write_bytes(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
+    archive.write_bytes(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
     return path

@@ -1,6 +1,7 @@
 """What an activation is: a function σ of t ∈ [−1, 1], and its energies on every sphere."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
@@ -16,6 +17,10 @@ class Activation(nn.Module, ABC):
     @abstractmethod
     def forward(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """σ(t)."""
+
+    def config(self) -> dict[str, Any]:
+        """The arguments of its constructor, for files (`persistence`)."""
+        return {}
 
     @abstractmethod
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:

@@ -5,8 +5,10 @@ import torch
 from torch import Tensor
 
 from actgp.activations.sharp import SharpActivation
+from actgp.persistence import savable
 
 
+@savable
 class GELU(SharpActivation):
     """σ(t) = t Φ(β t), Φ the standard normal distribution function.
 

@@ -5,9 +5,11 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp.activations.base import Activation
+from actgp.persistence import savable
 from actgp.sphere.rectified import rectified_power_energies
 
 
+@savable
 class ReLU(Activation):
     """σ(t) = max(0, t), with closed-form energies.
 

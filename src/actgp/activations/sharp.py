@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mpmath
 import numpy as np
@@ -86,6 +86,9 @@ class SharpActivation(Activation):
         x = 2 * torch.sigmoid(self.raw_beta.double()) - 1  # log β, mapped onto [−1, 1]
         logs = zonal_series(x, coefficients.to(x.device), dimension=2)  # P_n in dimension 2 is Chebyshev's T_n
         return signs.to(x.device) * torch.exp(logs)
+
+    def config(self) -> dict[str, Any]:
+        return {"learnable": True} if self.learnable else {"beta": self.fixed_beta.item()}
 
     def extra_repr(self) -> str:
         return f"beta={self.beta.item():.6g}, learnable={self.learnable}"

@@ -5,8 +5,10 @@ import torch
 from torch import Tensor
 
 from actgp.activations.sharp import SharpActivation
+from actgp.persistence import savable
 
 
+@savable
 class Softplus(SharpActivation):
     """σ(t) = log(1 + exp(β t)) / β.
 

@@ -2,7 +2,6 @@
 
 import os
 from abc import ABCMeta, abstractmethod
-from dataclasses import asdict
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,19 +14,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from actgp import checks, files
+from actgp import checks
 from actgp.activations import Activation
 from actgp.activations import activation as activation_of
 from actgp.estimators.dates import refuse_dates
 from actgp.estimators.defaults import hidden_layers, recipe_for
-from actgp.estimators.parts import Part, describe_parameters, describe_scaler
+from actgp.estimators.fitted import Fitted, Scales
 from actgp.estimators.scaling import fitted_scaler
 from actgp.models import DeepGP, Prediction, deep_gp
 from actgp.models.build import KernelName
+from actgp.persistence import savable_as, save
 from actgp.training import Recipe, fit
 
-KIND = "estimator"
-PREFIX = "estimator."  # of the tensors in a file
+NUMBERS = ("num_layers", "num_inducing", "num_samples")
 FEWEST_ROWS = 2  # a single one has no spread to be scaled by
 LARGEST_SEED = 2**31 - 1
 
@@ -69,38 +68,56 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the fitted estimator to a file, all of it at once; `actgp.load` reads it."""
         check_is_fitted(self, "model_")
-        if type(self).__module__.partition(".")[0] != __name__.partition(".")[0]:
+        if savable_as(self) is None:
             raise TypeError(
                 f"to be saved, an estimator must be of a class of actgp, got {type(self).__name__}, whose code no file "
                 "holds; pickle it, or save its model_"
             )
-        model = self.model_.describe()
-        parameters, own_tensors = describe_parameters(self.get_params(deep=False))
-        scaler, scales = describe_scaler(self.input_scaler_, "inputs")
-        targets, target_tensors = self._describe_targets()
-        names = getattr(self, "feature_names_in_", None)
-        document = {
-            "class": type(self).__name__,
-            "parameters": parameters,
-            "trained": asdict(self.recipe_),
-            "columns": None if names is None else names.tolist(),
-            "model": model.document,
-            **scaler,
-            **targets,
+        save(self._fitted(), path, "estimator")
+
+    def config(self) -> dict[str, Any]:
+        """The parameters, for files (`persistence`)."""
+        seed, device = self.random_state, self.device
+        if isinstance(seed, np.random.RandomState):
+            raise TypeError(
+                "to be saved, random_state must be an integer or None, got a RandomState; "
+                "call set_params(random_state=0) first"
+            )
+        return {
+            **{name: int(getattr(self, name)) for name in NUMBERS},
+            "activation": self.activation,
+            "kernel": self.kernel,
+            "recipe": self.recipe,
+            "random_state": None if seed is None else int(seed),
+            "device": None if device is None else str(device),
+            "progress": bool(self.progress),
         }
-        tensors = {f"parameters.{name}": tensor for name, tensor in own_tensors.items()} | scales | target_tensors
-        tensors |= {f"model.{name}": tensor for name, tensor in model.tensors.items()}
-        files.write(path, KIND, document, {PREFIX + name: tensor for name, tensor in tensors.items()})
 
     @abstractmethod
-    def _describe_targets(self) -> Part:
-        """What files hold of the targets."""
+    def _fitted(self) -> Fitted:
+        """What a file holds."""
+
+    def _shared(self) -> dict[str, Any]:
+        """What every estimator has after `fit`, for `Fitted`."""
+        names = getattr(self, "feature_names_in_", None)
+        columns = None if names is None else names.tolist()
+        inputs = Scales.of(self.input_scaler_)
+        return {"model": self.model_, "recipe": self.recipe_, "inputs": inputs, "columns": columns}
 
     def _checked(self, X: ArrayLike, y: ArrayLike | None, **options: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Parameters and data, checked; `self` stays as it is, so that a refused fit leaves the last one in place."""
-        checks.integer(self.num_layers, "num_layers", minimum=1)
-        checks.integer(self.num_inducing, "num_inducing", minimum=1)
-        checks.integer(self.num_samples, "num_samples", minimum=1)
+        self.check_parameters()
+        refuse_dates(X, "X")
+        refuse_dates(y, "y")
+        checked: tuple[NDArray[Any], NDArray[Any]] = validate_data(
+            clone(self), X, y, dtype=np.float64, ensure_min_samples=FEWEST_ROWS, **options
+        )
+        return checked
+
+    def check_parameters(self) -> None:
+        """Refuses parameters that `fit` could not use."""
+        for name in NUMBERS:
+            checks.integer(getattr(self, name), name, minimum=1)
         activation_of("softplus" if self.activation is None else self.activation)
         checks.choice(self.kernel, "kernel", ("arccosine", "matched"))
         if self.recipe is not None and not isinstance(self.recipe, Recipe):
@@ -109,12 +126,6 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
                 "pass e.g. actgp.Recipe(num_steps=500)"
             )
         check_random_state(self.random_state)
-        refuse_dates(X, "X")
-        refuse_dates(y, "y")
-        checked: tuple[NDArray[Any], NDArray[Any]] = validate_data(
-            clone(self), X, y, dtype=np.float64, ensure_min_samples=FEWEST_ROWS, **options
-        )
-        return checked
 
     def _train(
         self,

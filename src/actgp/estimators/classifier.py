@@ -1,5 +1,6 @@
 """Classification on tables."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from torch import Tensor
 
 from actgp.estimators.base import DGPEstimator
 from actgp.estimators.defaults import HORIZON
-from actgp.estimators.parts import Part, describe_labels
+from actgp.estimators.fitted import Fitted, Labels
 from actgp.models import Prediction
+from actgp.persistence import savable
 
 Values = NDArray[np.float64]
 
 
+@savable
 class DGPClassifier(ClassifierMixin, DGPEstimator):
     """A deep GP for classes, as a scikit-learn estimator.
 
@@ -97,8 +100,35 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
         smallest = torch.finfo(torch.float64).tiny
         return prediction.probabilities.clamp_min(smallest).log().cpu().numpy()
 
-    def _describe_targets(self) -> Part:
-        return {"classes": describe_labels(self.classes_)}, {}
+    def _fitted(self) -> "FittedClassifier":
+        return FittedClassifier(**self._shared(), parameters=self, classes=Labels.of(self.classes_))
+
+
+@savable
+@dataclass(frozen=True)
+class FittedClassifier(Fitted):
+    """What a file holds of a classifier.
+
+    Attributes:
+        parameters: The classifier, of which a file holds the parameters.
+        classes: The labels.
+    """
+
+    parameters: DGPClassifier
+    classes: Labels
+
+    def __post_init__(self) -> None:
+        C, P = len(self.classes.values), self.model.num_outputs
+        self.check(BernoulliLikelihood if C == 2 else SoftmaxLikelihood)
+        if (1 if C == 2 else C) != P:
+            raise ValueError(f"the model must have the outputs that {C} classes need, got {P}; fit again")
+        self.parameters.check_parameters()
+
+    def estimator(self) -> DGPClassifier:
+        estimator = self.parameters
+        self.give(estimator)
+        estimator.classes_ = self.classes.array()
+        return estimator
 
 
 def _log_probabilities_of_two(prediction: Prediction) -> Float[Tensor, "N 2"]:

@@ -1,5 +1,6 @@
 """Regression on tables."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,17 @@ from torch import Tensor
 from actgp import checks
 from actgp.estimators.base import LARGEST_SEED, DGPEstimator
 from actgp.estimators.dates import refuse_dates
-from actgp.estimators.parts import Part, describe_scaler
+from actgp.estimators.fitted import Fitted, Scales
 from actgp.estimators.scaling import fitted_scaler
+from actgp.likelihoods import ContaminatedGaussianLikelihood
+from actgp.persistence import savable
 
 ROWS = 2_048  # at which functions are evaluated at a time
 
 Values = NDArray[np.float64]
 
 
+@savable
 class DGPRegressor(RegressorMixin, DGPEstimator):
     """A deep GP for real targets, as a scikit-learn estimator: means, standard deviations, intervals, densities.
 
@@ -134,9 +138,9 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def _describe_targets(self) -> Part:
-        document, tensors = describe_scaler(self.target_scaler_, "targets")
-        return document | {"single_target": self._single_target}, tensors
+    def _fitted(self) -> "FittedRegressor":
+        targets = Scales.of(self.target_scaler_)
+        return FittedRegressor(**self._shared(), parameters=self, targets=targets, single_target=self._single_target)
 
     def _in_units(self, values: Tensor) -> Values:
         return self._shaped(self.target_scaler_.inverse_transform(self._columns(values)))
@@ -149,6 +153,38 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
     def _shaped(self, columns: Values) -> Values:
         """[N] if y was, [N, P] otherwise."""
         return columns[:, 0] if self._single_target else columns
+
+
+@savable
+@dataclass(frozen=True)
+class FittedRegressor(Fitted):
+    """What a file holds of a regressor.
+
+    Attributes:
+        parameters: The regressor, of which a file holds the parameters.
+        targets: What standardises y.
+        single_target: Whether y is [N], not [N, P].
+    """
+
+    parameters: DGPRegressor
+    targets: Scales
+    single_target: bool
+
+    def __post_init__(self) -> None:
+        self.check(ContaminatedGaussianLikelihood)
+        P = self.model.num_outputs
+        if len(self.targets.mean) != P or (self.single_target and P > 1):
+            raise ValueError(
+                f"the model must have one output for a single target, and as many as there are scales of targets, "
+                f"{len(self.targets.mean)}, got {P}; fit again"
+            )
+        self.parameters.check_parameters()
+
+    def estimator(self) -> DGPRegressor:
+        estimator = self.parameters
+        self.give(estimator)
+        estimator.target_scaler_, estimator._single_target = self.targets.scaler(), self.single_target
+        return estimator
 
 
 def _numbers(values: NDArray[Any]) -> Values:

@@ -7,6 +7,7 @@ with n < Ñ and the same levels in both, which makes Kfu Kuu⁻¹ Kuf ≤ Kff fo
 """
 
 from math import inf
+from typing import Any, ClassVar
 
 import torch
 from gpytorch.kernels import Kernel
@@ -21,6 +22,7 @@ from actgp.features.match import SpectralMatch, spectral_match
 from actgp.features.units import Shapes, Units
 from actgp.kernels import ZonalKernel
 from actgp.linalg import inverse_cholesky
+from actgp.persistence import Sizes, savable
 
 LARGEST_ENERGY = 1e30  # beyond it a float32 model would overflow
 LARGEST_NORM = 1e12  # κ(1), beyond which products of L⁻ᵀ, L⁻¹ and κ' leave the range of float32
@@ -28,6 +30,7 @@ OVERSHOOT_WARNING = 10.0
 GRID = 101  # points at which max |σ| is sought
 
 
+@savable
 class ActivatedFeatures(InducingFeatures):
     """Inducing variables whose covariance with f is a layer of hidden units.
 
@@ -41,6 +44,8 @@ class ActivatedFeatures(InducingFeatures):
     Attributes:
         weights: W, [M, d], learnable: the pre-activation weights, bias last. Only their directions matter.
     """
+
+    SIZES: ClassVar[Sizes] = {"weights": ("num_inducing", "input_dim + 1")}
 
     def __init__(
         self,
@@ -63,6 +68,9 @@ class ActivatedFeatures(InducingFeatures):
                 f"the activation's energies must stay below {LARGEST_ENERGY:.0e}, got {largest:.2g} with "
                 f"{self.num_levels} levels in dimension {self.dimension}; lower num_levels, or choose a smoother one"
             )
+
+    def config(self) -> dict[str, Any]:
+        return {"activation": self.activation, "num_levels": self.num_levels}
 
     @property
     def num_inducing(self) -> int:

@@ -14,7 +14,7 @@ and a q that is independent between the two blocks is the decoupled one. The fir
 alone, up to the jitter: adding points, or moving them, leaves the network as it is where their means are zero.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from gpytorch.kernels import Kernel
@@ -27,10 +27,12 @@ from actgp.features.base import InducingFeatures, Inverse, magnification
 from actgp.features.points import InducingPoints
 from actgp.features.units import Shapes, Units
 from actgp.linalg import inverse_cholesky
+from actgp.persistence import savable
 
 MeanFrom = Literal["both", "activations"]
 
 
+@savable
 class DecoupledFeatures(InducingFeatures):
     """M activations and K inducing points, in this order; q is independent between them.
 
@@ -49,6 +51,9 @@ class DecoupledFeatures(InducingFeatures):
                 f"{points.input_dim}; build both with the number of columns of X"
             )
         self.activated, self.points = activated, points
+
+    def config(self) -> dict[str, Any]:
+        return {"activated": self.activated, "points": self.points, "mean_from": self.mean_from}
 
     @property
     def num_inducing(self) -> int:

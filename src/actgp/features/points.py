@@ -1,6 +1,6 @@
 """Classic inducing points, u_m = f(z_m)."""
 
-from typing import TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 import torch
 from gpytorch.kernels import Kernel
@@ -11,6 +11,7 @@ from actgp import checks
 from actgp.features.base import InducingFeatures
 from actgp.features.units import Shapes, Units
 from actgp.kernels import ZonalKernel
+from actgp.persistence import Sizes, savable
 
 
 def is_zonal(kernel: Kernel) -> TypeGuard[ZonalKernel]:
@@ -18,6 +19,7 @@ def is_zonal(kernel: Kernel) -> TypeGuard[ZonalKernel]:
     return isinstance(kernel, ZonalKernel) and kernel.active_dims is None and not kernel.batch_shape
 
 
+@savable
 class InducingPoints(InducingFeatures):
     """u_m = f(z_m): Kuu = k(Z, Z), Kuf = k(Z, X), for any gpytorch kernel.
 
@@ -25,12 +27,17 @@ class InducingPoints(InducingFeatures):
         locations: Z, [M, D]; a learnable parameter.
     """
 
+    SIZES: ClassVar[Sizes] = {"locations": ("num_inducing", "input_dim")}
+
     def __init__(self, locations: Float[Tensor, "M D"]) -> None:
         super().__init__()
         checks.tensor(locations, "locations")
         columns = max(1, locations.shape[-1]) if locations.ndim else 1
         checks.inputs(locations, columns, "locations")
         self.locations = nn.Parameter(locations.detach().clone())
+
+    def config(self) -> dict[str, Any]:
+        return {}
 
     @property
     def num_inducing(self) -> int:

@@ -13,6 +13,7 @@ For p = 1 this reads λ_n = 2d σ_n², for every d, odd or even.
 from collections.abc import Sequence
 from functools import lru_cache
 from math import pi
+from typing import Any
 
 import torch
 from jaxtyping import Float, Float64
@@ -21,10 +22,12 @@ from torch import Tensor
 from actgp import checks
 from actgp.kernels.random_shapes import RandomShapes, RectifiedShape, rectified_norm
 from actgp.kernels.zonal import ZonalKernel
+from actgp.persistence import savable
 from actgp.sphere import num_harmonics, with_derivative
 from actgp.sphere.rectified import rectified_power_energies
 
 
+@savable
 class ArcCosine(ZonalKernel):
     """k(x, x') = v r r' s(t) with the arc-cosine shape of an order, 1 as in the paper by default.
 
@@ -45,6 +48,9 @@ class ArcCosine(ZonalKernel):
     ) -> None:
         super().__init__(input_dim, batch_shape=batch_shape, active_dims=active_dims)
         self.order = checks.choice(checks.integer(order, "order", minimum=0), "order", (0, 1, 2))
+
+    def config(self) -> dict[str, Any]:
+        return super().config() | {"order": self.order}
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return _shape(t, self.order)

@@ -6,6 +6,7 @@ prior variance sits on levels which the activation does not have.
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import torch
 from jaxtyping import Float, Float64
@@ -17,9 +18,11 @@ from actgp.activations import activation as activation_of
 from actgp.kernels.random_shapes import RandomShapes, SeriesShape
 from actgp.kernels.spectral import given_energies
 from actgp.kernels.zonal import ZonalKernel
+from actgp.persistence import savable
 from actgp.sphere import zonal_series
 
 
+@savable
 class MatchedKernel(ZonalKernel):
     """k(x, x') = v r r' Σ_{n<Ñ} k_n P_n(t) with k_n = |a_n| / Σ |a_n|.
 
@@ -48,6 +51,9 @@ class MatchedKernel(ZonalKernel):
                 f"the activation must have energy on some level, got none on the first {self.num_levels}; "
                 "raise num_levels"
             )
+
+    def config(self) -> dict[str, Any]:
+        return super().config() | {"activation": self.activation, "num_levels": self.num_levels}
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return zonal_series(t, self._matched(), self.dimension)

@@ -12,6 +12,7 @@ All levels of its spectrum are positive, which is why activations with missing l
 
 from collections.abc import Sequence
 from math import sqrt
+from typing import Any
 
 import mpmath
 import torch
@@ -21,9 +22,11 @@ from torch import Tensor
 from actgp import checks
 from actgp.kernels.random_shapes import PlaneWaves, RandomShapes
 from actgp.kernels.zonal import ZonalKernel
+from actgp.persistence import savable
 from actgp.sphere import quadrature, with_derivative
 
 
+@savable
 class ZonalMatern(ZonalKernel):
     """k(x, x') = v r r' s(t) with a Matérn shape.
 
@@ -44,6 +47,9 @@ class ZonalMatern(ZonalKernel):
     ) -> None:
         super().__init__(input_dim, batch_shape=batch_shape, active_dims=active_dims)
         self.nu = checks.choice(nu, "nu", (0.5, 1.5, 2.5))
+
+    def config(self) -> dict[str, Any]:
+        return super().config() | {"nu": float(self.nu)}
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         if self.nu == 0.5:

@@ -11,11 +11,13 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp.kernels.zonal import ZonalKernel
+from actgp.persistence import savable
 from actgp.sphere import num_harmonics
 
 DIGITS = 40
 
 
+@savable
 class ZonalRBF(ZonalKernel):
     """k(x, x') = v r r' exp(t − 1). Its levels are all positive and decay faster than exponentially."""
 

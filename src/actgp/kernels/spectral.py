@@ -1,6 +1,7 @@
 """A zonal kernel given by its spectrum, s(t) = Σ_n k_n P_n(t)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Float64
@@ -9,9 +10,11 @@ from torch import Tensor
 from actgp import checks
 from actgp.kernels.random_shapes import RandomShapes, SeriesShape
 from actgp.kernels.zonal import ZonalKernel
+from actgp.persistence import savable
 from actgp.sphere import zonal_series
 
 
+@savable
 class SpectralKernel(ZonalKernel):
     """k(x, x') = v r r' Σ_n k_n P_n(t), normalised so that Σ_n k_n = 1.
 
@@ -40,7 +43,12 @@ class SpectralKernel(ZonalKernel):
                 f"energies must not be negative and not all be zero, got {values.tolist()}; "
                 "a negative energy is no covariance, take absolute values"
             )
-        self._energies = values / values.sum()
+        total = values.sum().item()
+        normalised = abs(total - 1.0) <= len(values) * torch.finfo(torch.float64).eps  # as those of a file are
+        self._energies = values.clone() if normalised else values / total
+
+    def config(self) -> dict[str, Any]:
+        return super().config() | {"energies": self._energies.tolist()}
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return zonal_series(t, self._energies, self.dimension)

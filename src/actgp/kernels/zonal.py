@@ -8,7 +8,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from gpytorch.constraints import Positive
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from actgp import checks
 from actgp.autocast import full_precision
 from actgp.kernels.random_shapes import RandomShapes, SeriesShape
+from actgp.persistence import Sizes
 from actgp.sphere import Polar, lift, project
 
 FIRST_LEVELS, MOST_LEVELS = 32, 128  # of a prior that is drawn as a series
@@ -34,6 +35,7 @@ class ZonalKernel(Kernel):
         active_dims: gpytorch's: the D columns of X to use, where X has more.
     """
 
+    SIZES: ClassVar[Sizes] = {"raw_lengthscale": (1, "input_dim")}
     has_lengthscale = True
     is_stationary = False  # gpytorch takes any kernel with a lengthscale for stationary
 
@@ -56,6 +58,10 @@ class ZonalKernel(Kernel):
         self.input_dim = input_dim
         self.register_parameter("raw_variance", nn.Parameter(torch.zeros(batch_shape)))
         self.register_constraint("raw_variance", _positive())
+
+    def config(self) -> dict[str, Any]:
+        """The arguments of its constructor, for files, except the number of inputs (`persistence`)."""
+        return {"active_dims": None if self.active_dims is None else self.active_dims.tolist()}
 
     @abstractmethod
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -8,7 +8,7 @@ A prior mean of x itself, instead of zero, is a skip connection of the network l
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from gpytorch.distributions import MultivariateNormal
@@ -24,6 +24,7 @@ from actgp.layers.horizon import Horizon, check_horizon
 from actgp.layers.pairing import check_pair
 from actgp.layers.variational import Scales, WhitenedGaussian
 from actgp.linalg import Cholesky, stable_cholesky
+from actgp.persistence import Sizes, refuse_to_save, savable
 
 PriorMean = Literal["zero", "identity"]
 
@@ -36,6 +37,7 @@ class Constants(NamedTuple):
     scales: Scales
 
 
+@savable
 class GPLayer(nn.Module):
     """P independent GPs that share a kernel and inducing features.
 
@@ -46,6 +48,11 @@ class GPLayer(nn.Module):
         prior_mean: "zero", or "identity" for f(x) = x + GP, a skip connection, with as many outputs as inputs.
         horizon: R, the radius ‖[x / ℓ, 1]‖ beyond which a layer with a zonal kernel forgets (`Horizon`); None if never.
     """
+
+    SIZES: ClassVar[Sizes] = {
+        "q.raw_mean": ("features.num_inducing", "num_outputs"),
+        "q.raw_scale_tril": ("num_outputs", "features.num_inducing", "features.num_inducing"),
+    }
 
     def __init__(
         self,
@@ -69,6 +76,17 @@ class GPLayer(nn.Module):
         self.kernel = kernel
         self.features = features
         self.q = WhitenedGaussian(features.num_inducing, self.num_outputs, features.blocks, features.num_means)
+
+    def config(self) -> dict[str, Any]:
+        """The arguments of its constructor, for files, except the number of outputs (`persistence`)."""
+        if type(self.q) is not WhitenedGaussian:
+            refuse_to_save("q of a layer", ["WhitenedGaussian"], self.q)
+        return {
+            "kernel": self.kernel,
+            "features": self.features,
+            "prior_mean": self.prior_mean,
+            "horizon": self.horizon,
+        }
 
     @property
     def input_dim(self) -> int:

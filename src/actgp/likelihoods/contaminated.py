@@ -15,7 +15,7 @@ so that a linear function suffices; with skip connections it is one of x, too.
 """
 
 from math import log, log1p, pi
-from typing import final
+from typing import Any, ClassVar, final
 
 import torch
 from gpytorch.constraints import GreaterThan, Interval, Positive
@@ -29,12 +29,14 @@ from actgp import checks
 from actgp.autocast import full_precision
 from actgp.likelihoods.adapter import Latent, NoiseParameters, adapter_of
 from actgp.likelihoods.gaussian import NormalNoiseAdapter
+from actgp.persistence import Sizes, savable
 
 SHARE = 0.01
 SMALLEST_NOISE = 1e-6
 LARGEST_EXPONENT = 4.0  # of the relative noise: it may grow and shrink by a factor of 55
 
 
+@savable
 class ContaminatedGaussianLikelihood(GaussianLikelihood):
     """Gaussian noise σ², to which a share of outliers adds noise ω²; both are learnt, the share is not.
 
@@ -59,6 +61,7 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
         >>> model = actgp.deep_gp(8, likelihood=actgp.ContaminatedGaussianLikelihood(share=0.05, input_dim=8))
     """
 
+    SIZES: ClassVar[Sizes] = {"slopes": ("input_dim",)}
     has_analytic_marginal = False  # it has one, but not a normal one
 
     def __init__(
@@ -80,6 +83,10 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
         self.register_constraint("raw_outlier_noise", Positive())
         slopes = None if input_dim is None else torch.zeros(checks.integer(input_dim, "input_dim", minimum=1))
         self.register_parameter("slopes", None if slopes is None else torch.nn.Parameter(slopes))
+
+    def config(self) -> dict[str, Any]:
+        """The arguments of its constructor, for files (`persistence`)."""
+        return {"share": self.share, "input_dim": None if self.slopes is None else len(self.slopes)}
 
     @property
     def share(self) -> float:

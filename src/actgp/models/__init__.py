@@ -5,7 +5,6 @@ from actgp.models.deep import DeepGP
 from actgp.models.diagnosis import Diagnosis, LayerDiagnosis, diagnose
 from actgp.models.gpr import GPR
 from actgp.models.hybrid import FeatureScale, hybrid
-from actgp.models.loading import load, rebuild
 from actgp.models.prediction import Prediction
 from actgp.models.priors import check_priors, has_priors, log_prior
 from actgp.models.sgpr import SGPR, Posterior
@@ -29,7 +28,5 @@ __all__ = [
     "diagnose",
     "has_priors",
     "hybrid",
-    "load",
     "log_prior",
-    "rebuild",
 ]

@@ -11,6 +11,7 @@ import copy
 import os
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from typing import Any
 
 import torch
 from gpytorch.likelihoods import Likelihood
@@ -19,7 +20,6 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.autocast import autocasting, full_precision
-from actgp.blueprints import Description, describe_backbone, describe_layer, describe_likelihood, describe_state
 from actgp.layers import (
     Constants,
     GPLayer,
@@ -31,12 +31,14 @@ from actgp.layers import (
 from actgp.likelihoods import Latent, adapter_of, supported, targets
 from actgp.models.prediction import Prediction, squeeze_outputs
 from actgp.models.sampled_function import SampledFunction
+from actgp.persistence import savable, save
 from actgp.sampling import normal_points
 
 CHUNK = 2**21  # numbers that a layer makes of a chunk of a prediction, for each thread
 SEED = 0
 
 
+@savable
 class DeepGP(nn.Module):
     """Layers of GPs, read through their means a network.
 
@@ -196,16 +198,11 @@ class DeepGP(nn.Module):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model to a file, all of it at once; `actgp.load` reads it. A backbone's code stays outside."""
-        self.describe().save(path)
+        save(self, path)
 
-    def describe(self) -> Description:
-        """The model in words and tensors, for files; refuses parts that are code."""
-        parts = {
-            "layers": [describe_layer(layer, f"layers.{i}") for i, layer in enumerate(self.gp_layers)],
-            "likelihood": describe_likelihood(self.likelihood, "likelihood"),
-            **describe_backbone(self.backbone),
-        }
-        return describe_state(self, parts)
+    def config(self) -> dict[str, Any]:
+        """The arguments of its constructor, for files (`persistence`)."""
+        return {"layers": self.gp_layers, "likelihood": self.likelihood, "backbone": self.backbone}
 
     def check_inputs(self, X: Tensor) -> Tensor:
         """Returns X if it is finite, in the model's precision and, without a backbone, as wide as the first layer."""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any, ClassVar
 
 import torch
 from gpytorch import settings
@@ -14,12 +15,13 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp import checks
-from actgp.blueprints import Description, describe_kernel, describe_likelihood, describe_state
 from actgp.layers import check_kernel
 from actgp.likelihoods import gaussian, targets
 from actgp.models.prediction import Prediction
+from actgp.persistence import Sizes, savable, save
 
 
+@savable
 class GPR(ExactGP):
     """y = f(x) + noise, f ~ GP(0, k), without approximation, at a cost of N³. Computes in float64.
 
@@ -32,6 +34,8 @@ class GPR(ExactGP):
         kernel: The prior's kernel, shared by all outputs.
         likelihood: A `gpytorch.likelihoods.GaussianLikelihood`; one is made if none is given.
     """
+
+    SIZES: ClassVar[Sizes] = {"X": ("rows", "columns"), "y": ("rows", "outputs")}
 
     def __init__(
         self, X: Float[Tensor, "N D"], y: Tensor, kernel: Kernel, likelihood: GaussianLikelihood | None = None
@@ -74,17 +78,14 @@ class GPR(ExactGP):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model and its data to a file, all at once; `actgp.load` reads it."""
-        self.describe().save(path)
+        save(self, path)
 
-    def describe(self) -> Description:
-        """The model in words and tensors, for files; refuses parts that are code."""
-        parts = {
-            "kernel": describe_kernel(self.kernel, "kernel"),
-            "likelihood": describe_likelihood(self.likelihood, "likelihood"),
-        }
+    def config(self) -> dict[str, Any]:
+        """The arguments of its constructor, for files (`persistence`)."""
         X, y = self.train_inputs[0], self.train_targets
         N, D = X.shape[-2:]
-        return describe_state(self, parts, {"X": X.reshape(-1, N, D)[0], "y": y.reshape(-1, N).T})
+        data = {"X": X.reshape(-1, N, D)[0], "y": y.reshape(-1, N).T}
+        return {**data, "kernel": self.kernel, "likelihood": self.likelihood}
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.activations import Activation
-from actgp.blueprints import Source, is_the_backbone, saved_parts
 from actgp.models.build import KernelName, deep_gp
 from actgp.models.deep import DeepGP
 
@@ -116,25 +115,6 @@ def hybrid(
         generator=generator,
     ).to(z)
     return DeepGP(head.gp_layers, head.likelihood, nn.Sequential(backbone.eval(), scaling))
-
-
-def backbone_as_saved(source: Source, given: nn.Module | None) -> nn.Module | None:
-    """A module with the scaling behind it that `hybrid` has put there, if a file has one; otherwise as it is.
-
-    Args:
-        source: The description of a model.
-        given: The module that `hybrid` was given, or a backbone; the scaling's tensors are yet to be set.
-    """
-    parts = saved_parts(source)
-    if parts is None or len(parts) != 2 or not isinstance(given, nn.Module) or is_the_backbone(source, given):
-        return given
-    if parts[1] == "actgp.FeatureScale":
-        (D,) = source.tensor("backbone.1.mean", None).shape
-        return nn.Sequential(given, FeatureScale(torch.zeros(D), torch.ones(())))
-    if parts[1] == "torch.Linear":
-        K, D = source.tensor("backbone.1.weight", None, None).shape
-        return nn.Sequential(given, nn.utils.skip_init(nn.Linear, D, K, bias="backbone.1.bias" in source.tensors))
-    return given
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ q(v)  = N(LB⁻ᵀ c, B⁻¹)                                         (whitened,
 
 import os
 from math import log, pi
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from gpytorch.kernels import Kernel
@@ -17,12 +17,12 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.blueprints import Description, describe_features, describe_kernel, describe_likelihood, describe_state
 from actgp.features import InducingFeatures
 from actgp.layers import Marginals, check_pair
 from actgp.likelihoods import gaussian, targets
 from actgp.linalg import Cholesky, stable_cholesky
 from actgp.models.prediction import Prediction
+from actgp.persistence import Sizes, savable, save
 
 
 class Posterior(NamedTuple):
@@ -39,6 +39,7 @@ class _Factors(NamedTuple):
     unexplained: Float64[Tensor, ""]  # Σ k(x,x) − Σ A²
 
 
+@savable
 class SGPR(nn.Module):
     """y = f(x) + noise, f ~ GP(0, k), with u integrated out of the variational bound.
 
@@ -52,6 +53,7 @@ class SGPR(nn.Module):
         likelihood: A `gpytorch.likelihoods.GaussianLikelihood`; one is made if none is given.
     """
 
+    SIZES: ClassVar[Sizes] = {"X": ("rows", "columns"), "y": ("rows", "outputs")}
     X: Tensor
     y: Tensor
 
@@ -113,16 +115,12 @@ class SGPR(nn.Module):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model and its data to a file, all at once; `actgp.load` reads it."""
-        self.describe().save(path)
+        save(self, path)
 
-    def describe(self) -> Description:
-        """The model in words and tensors, for files; refuses parts that are code."""
-        parts = {
-            "kernel": describe_kernel(self.kernel, "kernel"),
-            "features": describe_features(self.features, "features"),
-            "likelihood": describe_likelihood(self.likelihood, "likelihood"),
-        }
-        return describe_state(self, parts, {"X": self.X, "y": self.y})
+    def config(self) -> dict[str, Any]:
+        """The arguments of its constructor, for files (`persistence`)."""
+        parts = {"kernel": self.kernel, "features": self.features, "likelihood": self.likelihood}
+        return {"X": self.X, "y": self.y, **parts}
 
     def _factors(self) -> _Factors:
         L = self.cholesky().L

@@ -1,5 +1,7 @@
 """Sparse variational GP: a deep GP of one layer, trained on minibatches (Hensman et al., 2013)."""
 
+from typing import Any, ClassVar
+
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import Likelihood
 
@@ -8,8 +10,10 @@ from actgp.features import InducingFeatures
 from actgp.layers import GPLayer
 from actgp.likelihoods import adapter_of, supported
 from actgp.models.deep import DeepGP
+from actgp.persistence import Sizes, savable
 
 
+@savable
 class SVGP(DeepGP):
     """f ~ GP(0, k) for each output, y | f by a likelihood, q(u) whitened.
 
@@ -26,6 +30,8 @@ class SVGP(DeepGP):
         >>> model = actgp.SVGP(kernel, features, gpytorch.likelihoods.BernoulliLikelihood())
     """
 
+    SIZES: ClassVar[Sizes] = {f"layers.0.{name}": axes for name, axes in GPLayer.SIZES.items()}
+
     def __init__(
         self, kernel: Kernel, features: InducingFeatures, likelihood: Likelihood, num_outputs: int | None = None
     ) -> None:
@@ -37,6 +43,10 @@ class SVGP(DeepGP):
                 f"num_outputs must be the softmax likelihood's number of features {latent}, got {P}; leave it out"
             )
         super().__init__([GPLayer(kernel, features, P)], likelihood)
+
+    def config(self) -> dict[str, Any]:
+        parts = {"layers.0.kernel": self.layer.kernel, "layers.0.features": self.layer.features}
+        return parts | {"likelihood": self.likelihood}
 
     @property
     def layer(self) -> GPLayer:

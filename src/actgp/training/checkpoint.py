@@ -10,10 +10,9 @@ import torch
 from gpytorch.priors import Prior
 from torch import Tensor, nn
 
-from actgp import files
-from actgp.blueprints import describe_layer, describe_likelihood
 from actgp.layers import GPLayer
 from actgp.models import DeepGP
+from actgp.persistence import archive, words
 from actgp.training.data import Batch, Batches, fingerprint
 from actgp.training.loop import Stage
 from actgp.training.recipe import Recipe
@@ -25,7 +24,7 @@ KIND = "checkpoint"
 
 def saved_seeds(path: str | os.PathLike[str]) -> tuple[int, ...]:
     """The seeds of a run that was saved, which its data were ordered and split by."""
-    return tuple(files.read(path, KIND).document["seeds"])
+    return tuple(archive.read(path, KIND).document["seeds"])
 
 
 @dataclass
@@ -99,11 +98,11 @@ class Run:
         }
         for i, stage in enumerate(self.stages):
             tensors |= _named(f"stage{i}", _stage_tensors(stage))
-        files.write(path, KIND, document, tensors)
+        archive.write(path, KIND, document, tensors)
 
     def resume(self, path: str | os.PathLike[str]) -> None:
         """Takes up the run of a checkpoint; nothing changes if it belongs to another one."""
-        _, document, tensors = files.read(path, KIND)
+        _, document, tensors = archive.read(path, KIND)
         self._check(path, document, tensors)
         self.model.load_state_dict(_under("model", tensors))
         if document["has_network"]:
@@ -157,7 +156,7 @@ def _same(priors: dict[str, Tensor], saved: dict[str, Tensor]) -> bool:
 def _shape(model: DeepGP) -> list[Any]:
     """What layers are beside their tensors, as it comes back from a file."""
     try:
-        likelihood: Any = describe_likelihood(model.likelihood, "likelihood")
+        likelihood: Any = words(model.likelihood, "likelihood")
     except (TypeError, ValueError):  # it is code, or has more than one number for a parameter
         likelihood = type(model.likelihood).__name__
     shape: list[Any] = [*(_told(layer) for layer in model.gp_layers), likelihood]
@@ -166,7 +165,7 @@ def _shape(model: DeepGP) -> list[Any]:
 
 def _told(layer: GPLayer) -> list[Any]:
     try:
-        words: Any = describe_layer(layer, "layer")
+        words: Any = words(layer, "layer")
     except TypeError:  # parts that are code
         words = [[type(part).__name__ for part in layer.modules()], layer.prior_mean, layer.horizon]
     return [words, [value.item() for name, value in layer.named_buffers() if name.endswith("fixed_beta")]]

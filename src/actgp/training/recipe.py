@@ -7,12 +7,14 @@ from torch import nn
 
 from actgp import checks
 from actgp.models import DeepGP
+from actgp.persistence import savable
 
 ObjectiveName = Literal["elbo", "predictive"]
 PREDICTIVE_WEIGHT = 0.3  # of the KL, in the predictive objective
 Stopped = Literal["converged", "steps", "stalled", "callback"]
 
 
+@savable
 @dataclass(frozen=True)
 class Recipe:
     """The stages of training. The defaults serve all data sets alike.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from actgp import files
+from actgp.persistence import archive
 from actgp_experiments.datasets.download import DatasetUnavailable, download
 from actgp_experiments.datasets.formats import DAMAGES
 from actgp_experiments.datasets.origin import Origin, T
@@ -81,7 +81,7 @@ def _write(path: Path, data: T, source: Origin[T]) -> None:
     np.savez_compressed(buffer, **arrays)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.write_bytes(path, buffer.getvalue())
+        archive.write_bytes(path, buffer.getvalue())
     except OSError as error:
         raise DatasetUnavailable(
             f"the cache must be a folder that can be written, got {str(path.parent)!r} ({error}); point ACTGP_CACHE at "

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from actgp import files
+from actgp.persistence import archive
 from actgp_experiments.baselines.network import descend, hold_out
 from actgp_experiments.datasets import Images
 from actgp_experiments.images.architectures import build_backbone, build_head, count_features
@@ -38,14 +38,14 @@ class Networks:
         network = self._new(seed, dropout)
         path = self._path(seed, dropout)
         if path.exists():
-            network.load_state_dict(files.read(path, KIND).tensors)
+            network.load_state_dict(archive.read(path, KIND).tensors)
             return network.eval()
         images, settings = self.images, self.settings
         rows = hold_out(len(images.y_train), settings, seed)
         with torch.enable_grad():
             descend(network, images.X_train, images.y_train, rows, cross_entropy, settings, seed, settings.rate)
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.write(path, KIND, {"configuration": asdict(settings)}, network.state_dict())
+        archive.write(path, KIND, {"configuration": asdict(settings)}, network.state_dict())
         return network
 
     def _new(self, seed: int, dropout: float) -> nn.Sequential:

@@ -22,7 +22,7 @@ from torch import Tensor
 from actgp.version import __version__
 
 FORMAT = "actgp"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 LARGEST_HEADER = 100_000_000  # bytes; safetensors reads no more
 DTYPES = (
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save, save_file
 
 import actgp
-from actgp import files
+from actgp.persistence import archive
 
 
 def bits(tensor: torch.Tensor) -> bytes:
@@ -22,9 +22,9 @@ def small() -> dict[str, torch.Tensor]:
 
 def rewritten(path: Path, document: str = "{}", **changes: str) -> Path:
     """A file whose digest is right, whatever its metadata say."""
-    metadata = {"format": "actgp", "version": "1", "library": "0", "kind": "model", "document": document} | changes
+    metadata = {"format": "actgp", "version": "2", "library": "0", "kind": "model", "document": document} | changes
     metadata = {key: value for key, value in metadata.items() if value}
-    path.write_bytes(save(small(), metadata | {"digest": files._digest(metadata, small())}))
+    path.write_bytes(save(small(), metadata | {"digest": archive._digest(metadata, small())}))
     return path
 
 
@@ -48,8 +48,8 @@ def test_tensors_come_back_bit_for_bit(tmp_path: Path) -> None:
         "parameter": torch.nn.Parameter(base),
         "a name. with/everything é": base,
     }
-    files.write(tmp_path / "file", "model", {}, tensors)
-    contents = files.read(str(tmp_path / "file"))
+    archive.write(tmp_path / "file", "model", {}, tensors)
+    contents = archive.read(str(tmp_path / "file"))
     assert contents.kind == "model"
     assert list(contents.tensors) == sorted(tensors)
     for name, tensor in tensors.items():
@@ -70,16 +70,16 @@ values = st.recursive(
 
 @given(st.dictionaries(st.text(), values, max_size=4))
 def test_documents_come_back_exactly(document: dict[str, object]) -> None:
-    data = files._encode("anything", document, {})
-    assert repr(files._decode(data, "file")) == repr(files.Contents("anything", document, {}))
+    data = archive._encode("anything", document, {})
+    assert repr(archive._decode(data, "file")) == repr(archive.Contents("anything", document, {}))
 
 
 def test_the_digest_does_not_depend_on_the_order_of_tensors() -> None:
-    assert files._digest({}, small()) == files._digest({}, dict(reversed(small().items())))
+    assert archive._digest({}, small()) == archive._digest({}, dict(reversed(small().items())))
 
 
 def test_the_file_is_safetensors_that_others_can_read(tmp_path: Path) -> None:
-    files.write(tmp_path / "file", "model", {"x": 1}, small())
+    archive.write(tmp_path / "file", "model", {"x": 1}, small())
     data = (tmp_path / "file").read_bytes()
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     assert header["__metadata__"]["library"] == actgp.__version__
@@ -91,7 +91,7 @@ def test_the_file_is_safetensors_that_others_can_read(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files.write(tmp_path / "file", "model", {"x": 1}, small())
+    archive.write(tmp_path / "file", "model", {"x": 1}, small())
 
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
@@ -99,19 +99,19 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     with monkeypatch.context() as patch:
         patch.setattr(failing, fail)
         with pytest.raises(KeyboardInterrupt):
-            files.write(tmp_path / "file", "model", {"x": 2}, small())
+            archive.write(tmp_path / "file", "model", {"x": 2}, small())
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-    assert files.read(tmp_path / "file").document == {"x": 1}
-    files.write(tmp_path / "file", "model", {"x": 2}, small())
-    assert files.read(tmp_path / "file").document == {"x": 2}
+    assert archive.read(tmp_path / "file").document == {"x": 1}
+    archive.write(tmp_path / "file", "model", {"x": 2}, small())
+    assert archive.read(tmp_path / "file").document == {"x": 2}
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_link_stays_a_link_and_a_file_has_usual_permissions(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    files.write(tmp_path / "link", "model", {}, small())
+    archive.write(tmp_path / "link", "model", {}, small())
     assert (tmp_path / "link").is_symlink()
-    assert files.read(tmp_path / "file").kind == "model"
+    assert archive.read(tmp_path / "file").kind == "model"
     (tmp_path / "other").touch()
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode
 
@@ -120,42 +120,42 @@ def test_what_cannot_be_written_is_refused_before_a_file_is_touched(tmp_path: Pa
     path = tmp_path / "file"
     for number in (math.nan, math.inf):
         with pytest.raises(ValueError, match="JSON's types with finite numbers, got one that is not .*; convert its"):
-            files.write(path, "model", {"x": [number]}, {})
+            archive.write(path, "model", {"x": [number]}, {})
     with pytest.raises(ValueError, match="JSON's types with finite numbers, got one that is not .*Tensor"):
-        files.write(path, "model", {"x": torch.zeros(1)}, {})
+        archive.write(path, "model", {"x": torch.zeros(1)}, {})
     for document in ({"x": (1, 2)}, {1: "x"}):
         with pytest.raises(ValueError, match="the same after a turn through JSON, got one that is not; use lists"):
-            files.write(path, "model", document, {})
+            archive.write(path, "model", document, {})
     with pytest.raises(TypeError, match="document must be a dictionary, got list; pass"):
-        files.write(path, "model", [], {})  # type: ignore[arg-type]
+        archive.write(path, "model", [], {})  # type: ignore[arg-type]
     for kind in ("", "modèle", None):
         with pytest.raises(ValueError, match=f"kind must be a word in ASCII, got {kind!r}; pass"):
-            files.write(path, kind, {}, {})  # type: ignore[arg-type]
+            archive.write(path, kind, {}, {})  # type: ignore[arg-type]
     for name in ("__metadata__", "\ud800", 3):
         with pytest.raises(ValueError, match="name must be a printable string other than '__metadata__', got .*; ren"):
-            files.write(path, "model", {}, {name: torch.zeros(1)})  # type: ignore[dict-item]
+            archive.write(path, "model", {}, {name: torch.zeros(1)})  # type: ignore[dict-item]
     for bad in ([1.0], torch.zeros(1, dtype=torch.complex64), torch.eye(2).to_sparse()):
         with pytest.raises(TypeError, match="x must be a dense tensor of real numbers, .*, got .*; convert it"):
-            files.write(path, "model", {}, {"x": bad})  # type: ignore[dict-item]
+            archive.write(path, "model", {}, {"x": bad})  # type: ignore[dict-item]
     assert not list(tmp_path.iterdir())
 
 
 def test_headers_that_could_not_be_read_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LARGEST_HEADER", 1_000)
+    monkeypatch.setattr(archive, "LARGEST_HEADER", 1_000)
     with pytest.raises(ValueError, match=r"must fit into 1000 bytes, got \d+; put long lists of numbers into tensors"):
-        files.write(tmp_path / "file", "model", {"x": list(range(1_000))}, {})
+        archive.write(tmp_path / "file", "model", {"x": list(range(1_000))}, {})
     assert not list(tmp_path.iterdir())
 
 
 def test_places_that_are_no_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="the directory of a file must exist, got '.*absent', .*; create it"):
-        files.write(tmp_path / "absent" / "file", "model", {}, {})
+        archive.write(tmp_path / "absent" / "file", "model", {}, {})
     with pytest.raises(IsADirectoryError, match="path must name a file, got the directory .*; add a file name to it"):
-        files.write(tmp_path, "model", {}, {})
+        archive.write(tmp_path, "model", {}, {})
     with pytest.raises(IsADirectoryError, match="path must name a file, got the directory .*; add the file's name"):
-        files.read(tmp_path)
+        archive.read(tmp_path)
     with pytest.raises(FileNotFoundError, match="must name a file that exists, got '.*absent'; check its spelling"):
-        files.read(tmp_path / "absent")
+        archive.read(tmp_path / "absent")
 
 
 def test_foreign_files_are_refused(tmp_path: Path) -> None:
@@ -165,26 +165,26 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
     for data in (b"", b"text", b"\0" * 100, b"\xff" * 100, pickled, b"\x02\0\0\0\0\0\0\0[]"):
         path.write_bytes(data)
         with pytest.raises(ValueError, match=f"must be an actgp file, got {len(data)} bytes that are none .*; it is"):
-            files.read(path)
+            archive.read(path)
     for metadata in (None, {}, {"format": "pt"}):
         save_file(small(), path, metadata)
         with pytest.raises(ValueError, match="must be an actgp file, got a safetensors file of another program; read"):
-            files.read(path)
+            archive.read(path)
 
 
 def test_kinds_versions_and_digests_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    assert files.read(rewritten(path), "model").document == {}
+    assert archive.read(rewritten(path), "model").document == {}
     with pytest.raises(ValueError, match="must hold a file of kind 'checkpoint', got 'model'; choose another file"):
-        files.read(path, "checkpoint")
-    with pytest.raises(ValueError, match="must have format version 1, got '2', written by actgp '9'; read it with"):
-        files.read(rewritten(path, version="2", library="9"))
+        archive.read(path, "checkpoint")
+    with pytest.raises(ValueError, match="must have format version 2, got '3', written by actgp '9'; read it with"):
+        archive.read(rewritten(path, version="3", library="9"))
     path.write_bytes(rewritten(path).read_bytes().replace(b'"kind":"model"', b'"kind":"motel"'))
     with pytest.raises(ValueError, match="must have the digest that was written into it, .*, got .*; the file is dam"):
-        files.read(path)
+        archive.read(path)
     for name in ("kind", "document"):
         with pytest.raises(ValueError, match="must have the digest"):
-            files.read(rewritten(path, **{name: ""}))
+            archive.read(rewritten(path, **{name: ""}))
 
 
 @pytest.mark.parametrize(
@@ -192,34 +192,34 @@ def test_kinds_versions_and_digests_are_checked(tmp_path: Path) -> None:
 )
 def test_documents_that_are_no_json_are_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be JSON, got text that is not .*; write it with actgp"):
-        files.read(rewritten(tmp_path / "file", text))
+        archive.read(rewritten(tmp_path / "file", text))
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "null", '"x"'])
 def test_documents_that_are_no_dictionaries_are_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be a dictionary, got (list|int|NoneType|str); write it with actgp"):
-        files.read(rewritten(tmp_path / "file", text))
+        archive.read(rewritten(tmp_path / "file", text))
 
 
 @pytest.mark.parametrize("dtype", ["F8_E4M3", "C64", "I16"])
 def test_dtypes_that_were_not_written_are_found_out(dtype: str, tmp_path: Path) -> None:
-    data = files._encode("model", {}, {"a": torch.zeros(4)})
+    data = archive._encode("model", {}, {"a": torch.zeros(4)})
     changed = data.replace(b'"F32"', f'"{dtype}"'.encode())
     extra = len(changed) - len(data)
     size = int.from_bytes(data[:8], "little") + extra
     with pytest.raises(ValueError, match="must (be an actgp file|have the digest)"):
-        files._decode(size.to_bytes(8, "little") + changed[8:], "file")
+        archive._decode(size.to_bytes(8, "little") + changed[8:], "file")
 
 
 def test_every_flipped_bit_is_found_or_harmless() -> None:
-    data = files._encode("model", {"x": 0.1}, small())
-    original = files._decode(data, "file")
+    data = archive._encode("model", {"x": 0.1}, small())
+    original = archive._decode(data, "file")
     for position in range(len(data)):
         for bit in (0, 3, 5, 7):
             damaged = bytearray(data)
             damaged[position] ^= 1 << bit
             try:
-                contents = files._decode(bytes(damaged), "file")
+                contents = archive._decode(bytes(damaged), "file")
             except ValueError as error:
                 assert "'file' must" in str(error)
                 continue
@@ -230,9 +230,9 @@ def test_every_flipped_bit_is_found_or_harmless() -> None:
 
 
 def test_every_truncation_is_found() -> None:
-    data = files._encode("model", {"x": 0.1}, small())
+    data = archive._encode("model", {"x": 0.1}, small())
     for length in range(len(data)):
         with pytest.raises(ValueError, match="must be an actgp file"):
-            files._decode(data[:length], "file")
+            archive._decode(data[:length], "file")
     with pytest.raises(ValueError, match="must be an actgp file"):
-        files._decode(data + b"\0", "file")
+        archive._decode(data + b"\0", "file")

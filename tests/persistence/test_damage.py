@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import actgp
-from actgp import files
-from actgp.models import rebuild
+from actgp.persistence import archive, describe, rebuild
 
 Edit = Callable[[dict[str, Any], dict[str, torch.Tensor]], object]
 
@@ -162,39 +161,48 @@ def tensor(name: str, value: torch.Tensor) -> Edit:
 
 
 K1, F1 = ("layers", 0, "kernel"), ("layers", 0, "features")
-deep_kernel: dict[str, Any] = {"class": "RBFKernel", "ard_num_dims": None}
+deep_kernel: dict[str, Any] = {"class": "RBFKernel", "ard_num_dims": None, "active_dims": None}
 for _ in range(30):
-    deep_kernel = {"class": "ScaleKernel", "base": deep_kernel}
+    deep_kernel = {"class": "ScaleKernel", "active_dims": None, "base_kernel": deep_kernel}
 
 MALFORMED: dict[str, tuple[Edit, str]] = {
-    "no class": (lambda d, _: d.pop("class"), "the model must have class of type str, got None"),
+    "no class": (lambda d, _: d.pop("class"), "the model must have class one of .*'DeepGP'.*, got None"),
     "unknown model": (put("class", "Net"), r"must have class one of \['DeepGP', .*\], got 'Net'"),
     "class of a module": (put("class", "os.system"), "must have class one of .*, got 'os.system'"),
-    "other model": (put("class", "GPR"), r"a tensor data.X of shape \['any', 'any'\], got none"),
+    "other model": (put("class", "GPR"), r"must have no entry layers, got"),
     "unknown kernel": (put(*K1, "class", "Kernel"), "layers.0.kernel must have class one of .*, got 'Kernel'"),
     "unknown activation": (put(*F1, "activation", {"class": "exec"}), "features.activation must have class one of"),
     "unknown features": (put(*F1, "class", "Features"), "layers.0.features must have class one of .*, got 'Features'"),
     "unknown likelihood": (put("likelihood", "class", "X"), "likelihood must have class one of .*, got 'X'"),
     "unknown mean": (put("layers", 0, "prior_mean", "linear"), "prior_mean one of .*, got 'linear'"),
-    "class is a list": (put(*K1, "class", ["ArcCosine"]), r"class of type str, got \['ArcCosine'\]"),
-    "layers a number": (put("layers", 3), "layers of type list, got 3"),
-    "a layer a number": (put("layers", 0, 3), "a list of descriptions as layers, got"),
+    "class is a list": (
+        put(*K1, "class", ["ArcCosine"]),
+        r"kernel must have class one of .*'ArcCosine'.*, got \['ArcCosine'\]",
+    ),
+    "layers a number": (put("layers", 3), "layers of type list, of GPLayer, got 3"),
+    "a layer a number": (put("layers", 0, 3), "layers must have 0 of type GPLayer, got 3"),
     "no layers": (put("layers", []), "can be built, got one that cannot .layers must be one or more GPLayers"),
-    "more layers": (lambda d, _: d["layers"].append(d["layers"][1]), "layers.2.features must have a tensor locations"),
+    "more layers": (
+        lambda d, _: d["layers"].append(d["layers"][1]),
+        "layers.2.kernel.base_kernel must have a tensor raw_lengthscale of shape .*, got none",
+    ),
     "fewer layers": (lambda d, _: d["layers"].pop(), "cannot .num_outputs must be the softmax .* of features 3, got 2"),
     "more tensors": (lambda _, t: t.update(stray=torch.zeros(1)), "must have no tensor stray, got one"),
-    "no features": (lambda d, _: d["layers"][0].pop("features"), "layers.0 must have features of type dict, got None"),
+    "no features": (
+        lambda d, _: d["layers"][0].pop("features"),
+        "layers.0 must be one that can be built, .*missing 1 required .*: 'features'",
+    ),
     "levels": (put(*F1, "num_levels", 10**12), "num_levels from 1 to 1000, got 1000000000000"),
     "no levels": (put(*K1, "num_levels", 0), "layers.0.kernel must have num_levels from 1 to 1000, got 0"),
     "levels as text": (put(*K1, "num_levels", "9"), "num_levels of type int, got '9'"),
     "levels as truth": (put(*K1, "num_levels", True), "num_levels of type int, got True"),
     "classes": (put("likelihood", "num_classes", 10**12), "num_classes from 1 to 1000000, got 1000000000000"),
-    "other classes": (put("likelihood", "num_classes", 9), r"mixing_weights of shape \[9, 'any'\], got \[4, 3\]"),
+    "other classes": (put("likelihood", "num_classes", 9), r"mixing_weights of shape \[9, 3\], got \[4, 3\]"),
     "ard": (
-        put("layers", 1, "kernel", "base", "ard_num_dims", 10**12),
+        put("layers", 1, "kernel", "base_kernel", "ard_num_dims", 10**12),
         r"layers.1.kernel.base_kernel must have a tensor raw_lengthscale of shape \[1, 1000000000000\], got \[1, 2\]",
     ),
-    "nested kernels": (put("layers", 1, "kernel", deep_kernel), "at most 16 kernels inside each other, got more"),
+    "nested kernels": (put("layers", 1, "kernel", deep_kernel), "must have at most 24 names in its place, got more"),
     "mean": (tensor("layers.0.q.raw_mean", torch.zeros(3)), r"q.raw_mean of shape \[3, 'any'\], got \[3\]"),
     "narrow mean": (
         tensor("layers.0.q.raw_mean", torch.zeros(4, 2)),
@@ -214,18 +222,24 @@ MALFORMED: dict[str, tuple[Edit, str]] = {
         lambda _, t: t.pop("layers.0.kernel.raw_variance"),
         "a tensor layers.0.kernel.raw_variance, got n",
     ),
-    "beta": (tensor("layers.0.features.activation.fixed_beta", torch.tensor(torch.nan)), "beta must be positive"),
+    "beta": (
+        tensor("layers.0.features.activation.fixed_beta", torch.tensor(torch.nan)),
+        "layers.0.features.activation must have beta as it was built, nan, got 1.0",
+    ),
     "betas": (tensor("layers.0.features.activation.fixed_beta", torch.ones(2)), r"fixed_beta of shape \[\], got \[2\]"),
     "frozen": (put("frozen", ["nothing"]), "names of parameters under frozen and tied, got 'nothing'"),
     "frozen lists": (put("frozen", [["x"]]), r"names of parameters under frozen and tied, got \['x'\]"),
-    "no frozen": (lambda d, _: d.pop("frozen"), "frozen of type list, got None"),
+    "no frozen": (lambda d, _: d.pop("frozen"), r"frozen of type list and tied of type dict, got \(None"),
     "tied": (
         put("tied", {"layers.0.q.raw_mean": "layers.1.q.raw_mean"}),
         r"layers.0.q.raw_mean of the shape of layers.1.q.raw_mean, to which it is tied, got \[3, 2\]",
     ),
     "tied to lists": (put("tied", {"layers.0.q.raw_mean": []}), r"under frozen and tied, got \[\]"),
-    "constraints": (put(*K1, "constraints", {}), r"constraints of \['raw_.*'\], got \[\]"),
-    "constraint": (put(*K1, "constraints", "raw_variance_constraint", 1), "constraints that are descriptions, got 1"),
+    "constraints": (put(*K1, "constraints", {}), r"constraints of \['raw_.*'\], got {}"),
+    "constraint": (
+        put(*K1, "constraints", "raw_variance_constraint", 1),
+        "raw_variance_constraint must have a description, got 1",
+    ),
     "constraint class": (
         put(*K1, "constraints", "raw_variance_constraint", "class", "Free"),
         "kernel.raw_variance_constraint must have class one of .*, got 'Free'",
@@ -238,17 +252,29 @@ MALFORMED: dict[str, tuple[Edit, str]] = {
         lambda _, t: t.pop("layers.0.kernel.raw_variance_constraint.lower_bound"),
         "raw_variance_constraint must have tensors lower_bound and upper_bound, got none",
     ),
-    "backbone": (put("backbone", True), "must be loaded with a module of the same structure, got None"),
+    "no data": (
+        lambda d, _: (d.clear(), d.update({"class": "GPR", "frozen": [], "tied": {}})),
+        "the model must have a tensor X of shape .*, got none",
+    ),
+    "no such option": (put(*K1, "nu", 0.5), "layers.0.kernel must have no entry nu, got 0.5"),
+    "a lost option": (
+        lambda d, _: d["layers"][0]["kernel"].pop("num_levels"),
+        "layers.0.kernel must have num_levels as it was built, 20, got None",
+    ),
+    "a tensor as an option": (put(*K1, "num_levels", {"tensor": "x"}), "num_levels of type int, got {'tensor': 'x'}"),
+    "a layer as a kernel": (put(*K1, "class", "GPLayer"), "kernel must have class one of .*, got 'GPLayer'"),
+    "backbone as truth": (put("backbone", True), "backbone of type dict or None, got True"),
+    "backbone": (put("backbone", {"parts": None}), "must be loaded with a module of the same structure, got None"),
 }
 
 
 @pytest.mark.parametrize(("edit", "message"), MALFORMED.values(), ids=MALFORMED)
 def test_malformed_descriptions(edit: Edit, message: str, tmp_path: Path) -> None:
-    document, tensors = model().describe()
+    document, tensors = describe(model())
     document, tensors = copy.deepcopy(document), dict(tensors)
     rebuild(document, tensors)
     edit(document, tensors)
-    files.write(tmp_path / "model", "model", document, tensors)
+    archive.write(tmp_path / "model", "model", document, tensors)
     with pytest.raises(ValueError, match=message):
         actgp.load(tmp_path / "model")
 
@@ -264,7 +290,7 @@ def test_malformed_kernels_and_likelihoods_of_other_classes() -> None:
         (gpk.RBFKernel() + gpk.RBFKernel(), "kernels", [1]),
         (gpk.PolynomialKernel(2), "power", 0.5),
     ):
-        document, tensors = actgp.DeepGP([actgp.GPLayer(kernel, points)], GaussianLikelihood()).describe()
+        document, tensors = describe(actgp.DeepGP([actgp.GPLayer(kernel, points)], GaussianLikelihood()))
         document["layers"][0]["kernel"][key] = value
         with pytest.raises(ValueError, match="; write it with the model's save"):
             rebuild(document, tensors)
@@ -283,7 +309,7 @@ entries = st.one_of(
 @settings(max_examples=150)
 @given(st.data())
 def test_descriptions_with_random_entries_never_crash(data: st.DataObject) -> None:
-    document, tensors = copy.deepcopy(model().describe())
+    document, tensors = copy.deepcopy(describe(model()))
     entry: Any = document
     while True:
         keys = sorted(entry) if isinstance(entry, dict) else list(range(len(entry)))

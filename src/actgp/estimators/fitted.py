@@ -1,0 +1,140 @@
+"""What a file holds of a fitted estimator besides its parameters: the model, and what stands between data and model."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from gpytorch.likelihoods import Likelihood
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+
+from actgp import checks
+from actgp.models import DeepGP
+from actgp.persistence import Sizes, savable
+from actgp.training import Recipe
+
+DTYPES = re.compile(r"[<>|=]?([biuf]\d{1,2}|U\d{1,9})")  # that hold values only
+TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
+
+
+@savable
+@dataclass(frozen=True)
+class Scales:
+    """Means, variances and scales of columns, and of how many rows."""
+
+    SIZES: ClassVar[Sizes] = dict.fromkeys(("mean", "var", "scale"), ("columns",))
+
+    mean: Tensor
+    var: Tensor
+    scale: Tensor
+    rows: int
+
+    def __post_init__(self) -> None:
+        checks.integer(self.rows, "rows", minimum=1)
+        for name in self.SIZES:
+            values: Tensor = getattr(self, name)
+            if values.dtype != torch.float64 or not torch.isfinite(values).all() or self.scale.min() <= 0:
+                raise ValueError(
+                    f"{name} must be finite numbers in double precision, and scales above zero, got others; fit again"
+                )
+
+    @classmethod
+    def of(cls, scaler: StandardScaler) -> "Scales":
+        """Those of a fitted scaler."""
+        mean, var, scale = (torch.from_numpy(getattr(scaler, f"{name}_")) for name in cls.SIZES)
+        return cls(mean, var, scale, int(scaler.n_samples_seen_))
+
+    def scaler(self) -> StandardScaler:
+        """The scaler again."""
+        scaler = StandardScaler()
+        scaler.n_samples_seen_, scaler.n_features_in_ = np.int64(self.rows), len(self.mean)
+        for name in self.SIZES:
+            setattr(scaler, f"{name}_", getattr(self, name).numpy().copy())
+        return scaler
+
+
+@savable
+@dataclass(frozen=True)
+class Labels:
+    """Two or more labels, sorted and different, and their dtype."""
+
+    dtype: str
+    values: Sequence[bool | int | float | str]
+
+    def __post_init__(self) -> None:
+        match, values = DTYPES.fullmatch(self.dtype), list(self.values)
+        if self.dtype != "object" and not match:
+            raise TypeError(f"labels must be numbers or strings, got the dtype {self.dtype}; fit with y as strings")
+        kind = TYPES["U" if match is None else match[1][0]]
+        if not all(type(value) is kind for value in values):
+            raise ValueError(
+                f"labels must be values of type {kind.__name__}, got {values!r:.80}; fit with y of one type"
+            )
+        labels = self.array()
+        if len(values) < 2 or labels.tolist() != values or not np.array_equal(np.unique(labels), labels):
+            raise ValueError(f"labels must be two or more different values, sorted, got {values!r:.80}; fit again")
+
+    @classmethod
+    def of(cls, labels: NDArray[Any]) -> "Labels":
+        """Those of a fitted classifier."""
+        values = labels.tolist()
+        words = labels.dtype == object and all(isinstance(label, str) for label in values)
+        return cls("object" if words else labels.dtype.str, values)
+
+    def array(self) -> NDArray[Any]:
+        """The labels as they were."""
+        try:
+            return np.array(self.values, dtype=self.dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"labels must be values that fit into {self.dtype}, got others ({error})") from None
+
+
+@dataclass(frozen=True)
+class Fitted(ABC):
+    """What every estimator has after `fit`.
+
+    Attributes:
+        model: The model, in standardised units.
+        recipe: How it was trained.
+        inputs: What standardises X.
+        columns: The names of the columns of X, if they have names.
+    """
+
+    model: DeepGP
+    recipe: Recipe
+    inputs: Scales
+    columns: Sequence[str] | None
+
+    @abstractmethod
+    def estimator(self) -> Any:
+        """The fitted estimator."""
+
+    def check(self, likelihood: type[Likelihood]) -> None:
+        """Refuses a model of another kind than the estimator's, or for other columns."""
+        model, D = self.model, self.model.gp_layers[0].input_dim
+        if type(model) is not DeepGP or type(model.likelihood) is not likelihood:
+            raise ValueError(
+                f"the model must be a DeepGP with {likelihood.__name__}, got a {type(model).__name__} with "
+                f"{type(model.likelihood).__name__}; fit again"
+            )
+        if any(values.dtype != torch.float64 for values in model.parameters()):
+            raise ValueError("the model must be in double precision, got another; fit again, or save model_")
+        if len(self.inputs.mean) != D or (self.columns is not None and len(self.columns) != D):
+            raise ValueError(
+                f"there must be scales of {D} columns, and {D} names of columns, or none, got "
+                f"{len(self.inputs.mean)} and {self.columns!r:.80}; fit again"
+            )
+
+    def give(self, estimator: BaseEstimator) -> None:
+        """Gives them to an estimator that has its parameters."""
+        if self.columns is not None:
+            estimator.feature_names_in_ = np.array(self.columns, dtype=object)
+        estimator.n_features_in_ = len(self.inputs.mean)
+        estimator.model_, estimator.recipe_ = self.model, self.recipe
+        estimator.input_scaler_ = self.inputs.scaler()

@@ -1,0 +1,80 @@
+"""Whatever was saved, read again: models and estimators, and backbones made again what they were."""
+
+import os
+
+import torch
+from torch import nn
+
+from actgp.convert.split import split
+from actgp.estimators import DGPClassifier, DGPRegressor, Fitted
+from actgp.models import GPR, SGPR, DeepGP, FeatureScale
+from actgp.persistence import SavedBackbone, archive, parts_of, rebuild
+
+MODEL, ESTIMATOR = "model", "estimator"
+Saved = DeepGP | SGPR | GPR | DGPRegressor | DGPClassifier
+
+
+def load(path: str | os.PathLike[str], *, backbone: nn.Module | None = None) -> Saved:
+    """Reads a model or an estimator that its `save` has written; what it predicts is the same to the last bit.
+
+    Args:
+        path: The file.
+        backbone: For a model with a backbone, a module of the same structure, or the one that was given to `hybrid`,
+            with any weights; it is given the saved tensors. Or the network that was given to `convert`: its front is
+            copied, and given the saved tensors.
+
+    Example:
+        >>> import actgp, tempfile
+        >>> model = actgp.deep_gp(input_dim=2, num_layers=2, num_inducing=8)
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     model.save(f"{directory}/model.actgp")
+        ...     model = actgp.load(f"{directory}/model.actgp")
+    """
+    kind, document, tensors = archive.read(path)
+    if kind not in (MODEL, ESTIMATOR):
+        raise ValueError(
+            f"{os.fspath(path)!r} must hold a file of kind {MODEL!r} or {ESTIMATOR!r}, got {kind!r}; "
+            "choose another file, or read this one with what wrote it"
+        )
+    if kind == ESTIMATOR and backbone is not None:
+        raise ValueError(f"an estimator must be loaded without a backbone, got {type(backbone).__name__}; leave it out")
+    saved = SavedBackbone.of(document, tensors)
+    backbone = as_saved(saved, backbone)
+    saved.check(backbone)
+    thing = rebuild(document, tensors, backbone, DeepGP | SGPR | GPR if kind == MODEL else Fitted)
+    return thing.estimator() if isinstance(thing, Fitted) else thing
+
+
+def as_saved(saved: SavedBackbone, given: nn.Module | None) -> nn.Module | None:
+    """The saved backbone, with other tensors, from the module given to `hybrid`, or the network given to `convert`.
+
+    Anything else stays as it is.
+    """
+    parts = saved.parts
+    if parts is None or not isinstance(given, nn.Module) or saved.resembles(given):
+        return given
+    front = _front(given)
+    if front is not None and parts_of(front) == parts:
+        return front
+    behind = _scaling(saved) if len(parts) == 2 else None
+    return given if behind is None else nn.Sequential(given, behind)
+
+
+def _front(network: nn.Module) -> nn.Module | None:
+    """What `convert` would cut off a network."""
+    try:
+        return split(network).backbone
+    except (TypeError, ValueError):  # no network that can be converted
+        return None
+
+
+def _scaling(saved: SavedBackbone) -> nn.Module | None:
+    """What `hybrid` has put behind a module, its tensors yet to be set."""
+    part, tensors = (saved.parts or [""])[-1], saved.tensors
+    mean, weight = tensors.get("backbone.1.mean"), tensors.get("backbone.1.weight")
+    if part == "actgp.FeatureScale" and mean is not None and mean.ndim == 1:
+        return FeatureScale(torch.zeros(len(mean)), torch.ones(()))
+    if part == "torch.Linear" and weight is not None and weight.ndim == 2:
+        K, D = weight.shape
+        return nn.utils.skip_init(nn.Linear, D, K, bias="backbone.1.bias" in tensors)
+    return None
