@@ -202,7 +202,7 @@ MALFORMED: dict[str, tuple[Edit, str]] = {
         put("layers", 1, "kernel", "base_kernel", "ard_num_dims", 10**12),
         r"layers.1.kernel.base_kernel must have a tensor raw_lengthscale of shape \[1, 1000000000000\], got \[1, 2\]",
     ),
-    "nested kernels": (put("layers", 1, "kernel", deep_kernel), "must have at most 24 names in its place, got more"),
+    "nested kernels": (put("layers", 1, "kernel", deep_kernel), "must have at most 18 names in its place, got more"),
     "mean": (tensor("layers.0.q.mean", torch.zeros(3)), r"q.mean of shape \[3, 'any'\], got \[3\]"),
     "narrow mean": (tensor("layers.0.q.mean", torch.zeros(4, 2)), r"q.mean of shape \[3, 'any'\], got \[4, 2\]"),
     "scales": (tensor("layers.0.q.raw_scale_tril", torch.zeros(2, 3, 1)), r"shape \[2, 3, 3\], got \[2, 3, 1\]"),
