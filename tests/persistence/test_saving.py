@@ -12,7 +12,8 @@ from gpytorch.constraints import GreaterThan, Interval, LessThan, Positive
 from gpytorch.priors import GammaPrior
 
 import actgp
-from actgp.persistence import archive, describe, rebuild
+from actgp.layers import WhitenedGaussian
+from actgp.persistence import archive, describe, rebuild, savable, savable_as
 from actgp.persistence.registry import savable_for
 
 
@@ -404,6 +405,41 @@ def test_features_and_layers_of_unknown_classes_are_refused(tmp_path: Path) -> N
     with pytest.raises(TypeError, match=r"layers.0 must be one of \['GPLayer'\], got Layer, whose"):
         actgp.DeepGP([layer], gpl.GaussianLikelihood()).save(tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_constructor_did_not_make_is_refused(tmp_path: Path) -> None:
+    class Wider(WhitenedGaussian):
+        pass
+
+    model = shallow(actgp.ArcCosine(2))
+    model.layers[0].q = Wider(4, 1)
+    with pytest.raises(TypeError, match=r"q of a layer must be one of \['WhitenedGaussian'\], got Wider, whose code"):
+        model.save(tmp_path / "model")
+    model.layers[0].q = WhitenedGaussian(4, 1)
+    with pytest.raises(TypeError, match="to be saved, layers.0.kernel.power must be of type int, got 2.5; keep model"):
+        shallow(gpk.PolynomialKernel(2.5)).save(tmp_path / "model")
+    for _ in range(9):
+        model.layers[0].kernel = gpk.AdditiveKernel(model.layers[0].kernel)
+    with pytest.raises(ValueError, match="parts must be at most 18 deep, got layers.0.kernel.*; nest them less"):
+        model.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_of_savable_classes_are_their_own() -> None:
+    class ArcCosine(actgp.ArcCosine):
+        pass
+
+    with pytest.raises(ValueError, match="the name of a savable class must be its own, got ArcCosine twice; rename"):
+        savable(ArcCosine)
+    assert savable_as(actgp.ArcCosine(2)) is not None
+    assert savable_as(ArcCosine(2)) is None
+
+
+def test_energies_that_are_normalised_stay_as_they_are() -> None:
+    kernel = actgp.SpectralKernel(2, [0.1, 0.7, 0.3, 0.0, 0.2])
+    for _ in range(3):
+        again = actgp.SpectralKernel(2, kernel.energies(3, 5))
+        assert torch.equal(again.energies(3, 5), kernel.energies(3, 5))
 
 
 def test_more_levels_than_a_file_may_ask_for_are_refused(tmp_path: Path) -> None:

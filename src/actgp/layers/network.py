@@ -5,10 +5,11 @@ hidden = r σ̃(W x̂) for activations, or k(Z, x) for inducing points;   output
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import fused
@@ -133,13 +134,20 @@ def _mean(
     features: InducingFeatures, kernel: Kernel, m: Float[Tensor, "M P"], whitening: Whitening, skip: bool
 ) -> Mean:
     outputs = m.T.double() @ whitening.R  # Vᵀ: [P, M]
+    return partial(_mean_at, features, kernel, outputs, whitening, skip)
 
-    @full_precision
-    def mean(X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
-        f = kernel_products(features, kernel, X, outputs, whitening)[0].to(X.dtype)
-        return X + f if skip else f
 
-    return mean
+@full_precision
+def _mean_at(
+    features: InducingFeatures,
+    kernel: Kernel,
+    outputs: Float64[Tensor, "P M"],
+    whitening: Whitening,
+    skip: bool,
+    X: Float[Tensor, "N D"],
+) -> Float[Tensor, "N P"]:
+    f = kernel_products(features, kernel, X, outputs, whitening)[0].to(X.dtype)
+    return X + f if skip else f
 
 
 def mean_function(layer: GPLayer) -> Mean:

@@ -22,7 +22,7 @@ from actgp.persistence.gpytorch_parts import build_constraint, check_part, const
 from actgp.persistence.registry import Savable, allows, items, savable_as, savable_for, takes_tensor, told
 from actgp.persistence.state import check_state, describe_flags, give_flags, give_tensors, tensors_of
 
-DEEPEST = 24  # names in the place of a part
+DEEPEST = 18  # names in the place of a part; gpytorch takes twice as long for each kernel around another
 LARGEST = {"num_levels": 1_000, "num_classes": 1_000_000}  # energies are computed anew, in minutes at this size
 OWN = ("class", "constraints", "frozen", "tied")  # entries that are no arguments
 

@@ -165,10 +165,10 @@ def _shape(model: DeepGP) -> list[Any]:
 
 def _told(layer: GPLayer) -> list[Any]:
     try:
-        words: Any = words(layer, "layer")
+        told: Any = words(layer, "layer")
     except TypeError:  # parts that are code
-        words = [[type(part).__name__ for part in layer.modules()], layer.prior_mean, layer.horizon]
-    return [words, [value.item() for name, value in layer.named_buffers() if name.endswith("fixed_beta")]]
+        told = [[type(part).__name__ for part in layer.modules()], layer.prior_mean, layer.horizon]
+    return [told, [value.item() for name, value in layer.named_buffers() if name.endswith("fixed_beta")]]
 
 
 def _stage_tensors(stage: Stage) -> dict[str, Tensor]:

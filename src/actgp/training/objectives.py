@@ -7,6 +7,7 @@ predictive:  log (1/S) Σ_s p(y_i | path s) − w KL / N
 each plus log p(θ) / N, where priors are registered on parameters θ: maximum a posteriori.
 """
 
+from collections.abc import Callable
 from math import log, pi
 from typing import NamedTuple
 
@@ -29,8 +30,15 @@ class Evaluation(NamedTuple):
     objective: Float[Tensor, ""]
 
 
-def network_objective(model: DeepGP, X: Tensor, y: Tensor, num_data: int | None = None) -> Evaluation:
-    """The log-likelihood of the network, and, where N is given, priors.
+def prior_share(model: DeepGP, num_data: int) -> Callable[[], Tensor] | None:
+    """() ↦ log p(θ) / N; None where no priors are registered."""
+    return (lambda: log_prior(model) / num_data) if has_priors(model) else None
+
+
+def network_objective(
+    model: DeepGP, X: Tensor, y: Tensor, prior: Callable[[], Tensor] | None = None
+) -> Evaluation:
+    """The log-likelihood of the network, and, where they are given, priors (`prior_share`).
 
     For Gaussian noise the loss is the squared error e, and what is reported the log-likelihood with that as the noise,
     −P/2 log e up to a constant. Its slope is that of e times −P / 2e, and so log p(θ) / N counts 2e / P in the loss.
@@ -46,8 +54,8 @@ def network_objective(model: DeepGP, X: Tensor, y: Tensor, num_data: int | None 
     else:
         objective = adapter.conditional_log_prob(f, y).mean()
         loss, weight = -objective, torch.ones_like(objective)
-    if num_data is not None and has_priors(model):
-        share = log_prior(model).to(loss) / num_data
+    if prior is not None:
+        share = prior().to(loss)
         loss, objective = loss - weight * share, objective + share
     return Evaluation(loss, objective.detach())
 
@@ -60,8 +68,9 @@ def posterior_objective(
     recipe: Recipe,
     kl_weight: float,
     generator: torch.Generator | None,
+    prior: Callable[[], Tensor] | None = None,
 ) -> Evaluation:
-    """The ELBO or the predictive objective, with a weighted KL, and priors."""
+    """The ELBO or the predictive objective, with a weighted KL, and, where they are given, priors (`prior_share`)."""
     h, (constants, kl) = model.enter(X), model.constants_and_kl()
     noises = model.noises(h, recipe.num_samples, generator=generator)
     paths, adapter = model.along(h, constants, noises), adapter_of(model.likelihood)  # [S, B, P]
@@ -71,8 +80,8 @@ def posterior_objective(
         densities = adapter.log_marginal(y, paths, generator)  # [S, B]
         fit = densities.logsumexp(0) - log(len(densities))
     objective = fit.mean() - kl_weight / num_data * kl
-    if has_priors(model):
-        objective = objective + log_prior(model).to(objective) / num_data
+    if prior is not None:
+        objective = objective + prior().to(objective)
     return Evaluation(-objective * num_data, objective.detach())
 
 
@@ -86,9 +95,9 @@ def network_score(model: DeepGP, X: Tensor, y: Tensor, num_data: int) -> float:
         y: Their targets.
         num_data: N, the rows that it is trained on.
     """
-    if not has_priors(model):
-        return -network_objective(model, X, y).loss.item()
-    return network_objective(model, X, y, num_data).objective.item()
+    prior = prior_share(model, num_data)
+    found = network_objective(model, X, y, prior)
+    return -found.loss.item() if prior is None else found.objective.item()
 
 
 @torch.no_grad()

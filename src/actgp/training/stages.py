@@ -24,6 +24,7 @@ from actgp.training.objectives import (
     network_score,
     posterior_objective,
     posterior_score,
+    prior_share,
 )
 from actgp.training.recipe import Recipe
 from actgp.training.schedule import Schedule
@@ -48,7 +49,7 @@ def network_stage(model: DeepGP, recipe: Recipe, num_data: int, held_out: Batch 
         )
     optimisers: list[torch.optim.Optimizer] = [torch.optim.Adam(own, lr=recipe.network_rate, fused=True)] if own else []
 
-    evaluate = partial(network_objective, model, num_data=num_data)
+    evaluate = partial(network_objective, model, prior=prior_share(model, num_data))
     monitor = None if held_out is None else lambda: network_score(model, *held_out, num_data)
     schedule = Schedule(recipe.network_steps, recipe.patience)
     return Stage("network", model, evaluate, optimisers, schedule, monitor)
@@ -74,8 +75,10 @@ def posterior_stage(
     if rest := _trainable(model, natural):
         optimisers.append(torch.optim.Adam(rest, lr=recipe.learning_rate, fused=True))
 
+    prior = prior_share(model, num_data)
+
     def evaluate(X: Tensor, y: Tensor) -> Evaluation:
-        return posterior_objective(model, X, y, num_data, recipe, kl_weight, generator)
+        return posterior_objective(model, X, y, num_data, recipe, kl_weight, generator, prior)
 
     def score() -> float:
         assert held_out is not None
