@@ -13,7 +13,7 @@ from torch import Tensor
 
 import actgp
 from actgp.models.priors import log_prior
-from actgp.training.objectives import network_objective, posterior_objective
+from actgp.training.objectives import network_objective, posterior_objective, prior_share
 from actgp.training.settling import choose_factors, settle_temperature
 
 G = torch.Generator
@@ -91,8 +91,8 @@ def test_objectives_have_their_share_of_the_prior(
     assert log_prior(plain).item() == 0.0
     assert log_prior(prior).item() == pytest.approx(expected, rel=1e-5)
     for evaluate in (
-        lambda m: network_objective(m, X, y, num_data=200),
-        lambda m: posterior_objective(m, X, y, 200, RECIPE, 1.0, G().manual_seed(0)),
+        lambda m: network_objective(m, X, y, prior_share(m, 200)),
+        lambda m: posterior_objective(m, X, y, 200, RECIPE, 1.0, G().manual_seed(0), prior_share(m, 200)),
     ):
         difference = evaluate(prior).objective - evaluate(plain).objective
         assert difference.item() == pytest.approx(expected / 200, rel=1e-4)
@@ -106,7 +106,7 @@ def test_the_squared_error_has_the_slope_of_the_posterior(data: tuple[Tensor, Te
     with torch.no_grad():
         model.layer.q.raw_mean.normal_(generator=G().manual_seed(3))
     parameter = model.layer.kernel.raw_lengthscale
-    (found,) = torch.autograd.grad(network_objective(model, X, y[:, None], num_data=60).loss, parameter)
+    (found,) = torch.autograd.grad(network_objective(model, X, y[:, None], prior_share(model, 60)).loss, parameter)
     error = (model.mean(X) - y).square().mean()
     posterior = -30 * error.log() + log_prior(model)
     (slope,) = torch.autograd.grad(posterior, parameter)

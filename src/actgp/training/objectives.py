@@ -35,9 +35,7 @@ def prior_share(model: DeepGP, num_data: int) -> Callable[[], Tensor] | None:
     return (lambda: log_prior(model) / num_data) if has_priors(model) else None
 
 
-def network_objective(
-    model: DeepGP, X: Tensor, y: Tensor, prior: Callable[[], Tensor] | None = None
-) -> Evaluation:
+def network_objective(model: DeepGP, X: Tensor, y: Tensor, prior: Callable[[], Tensor] | None = None) -> Evaluation:
     """The log-likelihood of the network, and, where they are given, priors (`prior_share`).
 
     For Gaussian noise the loss is the squared error e, and what is reported the log-likelihood with that as the noise,

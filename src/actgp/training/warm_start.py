@@ -23,7 +23,7 @@ from actgp.likelihoods import adapter_of
 from actgp.linalg import block_posterior_scale
 from actgp.models import DeepGP, has_priors
 from actgp.training.data import Batch, Batches
-from actgp.training.objectives import posterior_objective
+from actgp.training.objectives import posterior_objective, prior_share
 from actgp.training.recipe import Recipe
 from actgp.training.scales import (
     free_variance,
@@ -54,12 +54,12 @@ def warm_start(model: DeepGP, batches: Batches, recipe: Recipe, kl_weight: float
 
 
 def _best_scales(scaled: "ScaledModel", weight: float, rows: Batch, num_data: int, recipe: Recipe) -> Scales:
-    X, y = rows
+    (X, y), prior = rows, prior_share(scaled.model, num_data)
 
     def objective(scales: Scales) -> float:
         scaled.apply(scales, weight)
         generator = torch.Generator(X.device).manual_seed(SEED)
-        return posterior_objective(scaled.model, X, y, num_data, recipe, weight, generator).objective.item()
+        return posterior_objective(scaled.model, X, y, num_data, recipe, weight, generator, prior).objective.item()
 
     return seek(objective, scaled.free)
 
