@@ -89,11 +89,13 @@ def _activated(features: InducingFeatures) -> ActivatedFeatures:
 def _units_alone(pairs: Sequence[Pair], match: SpectralMatch, dtype: torch.dtype) -> list[Whitening]:
     W = torch.stack([_activated(features).weights for features, _ in pairs])
     v = torch.stack([kernel.variance for _, kernel in pairs])
-    w, R = WhitenedUnits.apply(match, dtype, W, v)
-    own = _precision(match, dtype, magnification(R))
-    parts = zip(pairs, w.to(own).unbind(), R.unbind(), strict=True)
+    w, R, own = WhitenedUnits.apply(match, dtype, W, v)
     shapes = Shapes(match.sigma(own, W.device), W.shape[1], None)
-    return [Whitening(R, own, _units(kernel, directions, None, shapes)) for (_, kernel), directions, R in parts]
+    parts = zip(pairs, w.to(own).unbind(), v.to(own).unbind(), R.unbind(), strict=True)
+    return [
+        Whitening(R, own, Units(kernel.lengthscale.to(own), directions, variance, None, shapes))
+        for (_, kernel), directions, variance, R in parts
+    ]
 
 
 def _units_and_points(pairs: Sequence[Pair], match: SpectralMatch, dtype: torch.dtype) -> list[Whitening]:
@@ -101,21 +103,14 @@ def _units_and_points(pairs: Sequence[Pair], match: SpectralMatch, dtype: torch.
     Z = torch.stack([features.points.locations for features, _ in pairs if isinstance(features, DecoupledFeatures)])
     lengthscale = torch.stack([kernel.lengthscale for _, kernel in pairs])
     v = torch.stack([kernel.variance for _, kernel in pairs])
-    w, R_u = WhitenedUnits.apply(match, dtype, W, v)
-    directions, R, amplitudes = WhitenedPoints.apply(pairs[0][1], match, dtype, w, R_u, Z, lengthscale, v)
-    sd = (amplitudes[:, W.shape[1] :].square().mean(-1) / v).sqrt()  # √k(z, z) = √v r
-    largest = max(magnification(R_u), magnification(R[:, W.shape[1] :, W.shape[1] :], sd))
-    own = _precision(match, dtype, largest)
+    w, R_u, units_own = WhitenedUnits.apply(match, dtype, W, v)
+    directions, R, amplitudes, own = WhitenedPoints.apply(pairs[0][1], match, units_own, w, R_u, Z, lengthscale, v)
     sigma = match.sigma(own, W.device)
-    parts = zip(pairs, directions.to(own).unbind(), R.unbind(), amplitudes.to(own).unbind(), strict=True)
+    kinds = [kind.to(own).unbind() for kind in (lengthscale, directions, v, amplitudes)]
     return [
-        Whitening(R, own, _units(kernel, directions, amplitudes, Shapes(sigma, W.shape[1], kernel)))
-        for (_, kernel), directions, R, amplitudes in parts
+        Whitening(R, own, Units(*tensors, Shapes(sigma, W.shape[1], kernel)))
+        for (_, kernel), R, *tensors in zip(pairs, R.unbind(), *kinds, strict=True)
     ]
-
-
-def _units(kernel: ZonalKernel, directions: Tensor, amplitudes: Tensor | None, shapes: Shapes) -> Units:
-    return Units(kernel.lengthscale.to(directions), directions, kernel.variance.to(directions), amplitudes, shapes)
 
 
 def _precision(match: SpectralMatch, dtype: torch.dtype, largest: float) -> torch.dtype:
@@ -123,10 +118,12 @@ def _precision(match: SpectralMatch, dtype: torch.dtype, largest: float) -> torc
 
 
 class WhitenedUnits(torch.autograd.Function):
-    """(W, v) ↦ Ŵ, R_u of a stack of layers, in float64, for fixed spectra."""
+    """(W, v) ↦ Ŵ, R_u of a stack of layers, in float64, for fixed spectra; and the precision that will do."""
 
     @staticmethod
-    def forward(ctx: Any, match: SpectralMatch, dtype: torch.dtype, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, match: SpectralMatch, dtype: torch.dtype, *inputs: Tensor
+    ) -> tuple[Tensor, Tensor, torch.dtype]:
         W, v = (tensor.double() for tensor in inputs)
         lengths = torch.linalg.vector_norm(W, dim=-1, keepdim=True)
         w = W / lengths
@@ -136,15 +133,15 @@ class WhitenedUnits(torch.autograd.Function):
         own = _precision(match, dtype, magnification(R))
         ctx.match = match
         ctx.save_for_backward(*inputs, *(tensor.to(own) for tensor in (v, lengths, w, kappa.derivative(T), R)))
-        return w, R
+        return w, R, own
 
     @staticmethod
     @full_precision
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, v, lengths, w, slope, R = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return None, None, *differentiated(partial(_plain_units, ctx.match), tuple(inputs), grads)
-        w_grad, R_grad = (grad.to(R.dtype) for grad in grads)
+            return None, None, *differentiated(partial(_plain_units, ctx.match), tuple(inputs), grads[:2])
+        w_grad, R_grad = (grad.to(R.dtype) for grad in grads[:2])
         B = R_grad @ R.mT
         half = half_sandwich(R, B).mul_(slope)  # with its transpose −2 v K̄ ∘ κ'(T)
         across = w.mT
@@ -156,12 +153,12 @@ class WhitenedUnits(torch.autograd.Function):
 
 
 class WhitenedPoints(torch.autograd.Function):
-    """(Ŵ, R_u, Z, ℓ, v) ↦ directions [Ŵ, ẑ], R and amplitudes [1, v r] of a stack of layers, in float64."""
+    """(Ŵ, R_u, Z, ℓ, v) ↦ directions [Ŵ, ẑ], R and amplitudes [1, v r], likewise."""
 
     @staticmethod
     def forward(
         ctx: Any, kernel: ZonalKernel, match: SpectralMatch, dtype: torch.dtype, *inputs: Tensor
-    ) -> tuple[Tensor, ...]:
+    ) -> tuple[Tensor, Tensor, Tensor, torch.dtype]:
         w, R_u, Z, lengthscale, v = (tensor.double() for tensor in inputs)
         r, z = project(lift(Z / lengthscale))  # [L, K], [L, K, d]
         column = r.unsqueeze(-1)
@@ -181,12 +178,12 @@ class WhitenedPoints(torch.autograd.Function):
         R[:, :M, :M], R[:, M:, M:] = R_u, R_s
         R[:, M:, :M] = torch.bmm(R_s, Q).neg_()
         sd = (amplitudes.square().mean(-1) / v).sqrt_()  # √k(z, z) = √v r
-        own = _precision(match, dtype, max(magnification(R_u), magnification(R_s, sd)))
+        own = precision_for(dtype, magnification(R_s, sd))
         ctx.kernel, ctx.match = kernel, match
         saved = (w, R_u, Z, lengthscale, v, r, z, Kvu, t_slope, A, Kvv, T_slope.mul_(radii), R_s, Q)
         ctx.save_for_backward(*inputs, *(tensor.to(own) for tensor in saved))
         ones = amplitudes.new_ones(len(w), M)
-        return torch.cat([w, z], dim=1), R, torch.cat([ones, amplitudes], dim=1)
+        return torch.cat([w, z], dim=1), R, torch.cat([ones, amplitudes], dim=1), own
 
     @staticmethod
     @full_precision
@@ -195,8 +192,8 @@ class WhitenedPoints(torch.autograd.Function):
         w, R_u, Z, lengthscale, v, r, z, Kvu, t_slope, A, Kvv, T_slope, R_s, Q = ctx.saved_tensors[5:]
         if torch.is_grad_enabled():
             plain = partial(_plain_points, ctx.kernel, ctx.match)
-            return None, None, None, *differentiated(plain, inputs, grads)
-        directions_grad, R_grad, amplitudes_grad = (grad.to(R_s.dtype) for grad in grads)
+            return None, None, None, *differentiated(plain, inputs, grads[:3])
+        directions_grad, R_grad, amplitudes_grad = (grad.to(R_s.dtype) for grad in grads[:3])
         M, column = R_u.shape[-1], r.unsqueeze(-1)
         amplitudes_grad = amplitudes_grad[:, M:]
         G = R_grad[:, M:, :M]
