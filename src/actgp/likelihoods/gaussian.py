@@ -126,7 +126,7 @@ def _refuse(likelihood: GaussianNoise) -> Never:
     )
 
 
-def gaussian(likelihood: GaussianLikelihood | None) -> GaussianLikelihood:
+def gaussian(likelihood: object) -> GaussianLikelihood:
     """Returns a Gaussian likelihood, the only one with a closed form; a new one for None."""
     if likelihood is None:
         return GaussianLikelihood()
