@@ -106,10 +106,10 @@ def _units_and_points(pairs: Sequence[Pair], match: SpectralMatch, dtype: torch.
     w, R_u, units_own = WhitenedUnits.apply(match, dtype, W, v)
     directions, R, amplitudes, own = WhitenedPoints.apply(pairs[0][1], match, units_own, w, R_u, Z, lengthscale, v)
     sigma = match.sigma(own, W.device)
-    kinds = [kind.to(own).unbind() for kind in (lengthscale, directions, v, amplitudes)]
+    kinds = (kind.to(own).unbind() for kind in (lengthscale, directions, v, amplitudes))
     return [
-        Whitening(R, own, Units(*tensors, Shapes(sigma, W.shape[1], kernel)))
-        for (_, kernel), R, *tensors in zip(pairs, R.unbind(), *kinds, strict=True)
+        Whitening(R, own, Units(scales, w, variance, c, Shapes(sigma, W.shape[1], kernel)))
+        for (_, kernel), R, scales, w, variance, c in zip(pairs, R.unbind(), *kinds, strict=True)
     ]
 
 
