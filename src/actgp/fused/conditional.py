@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.linalg import vecdot
 
 from actgp.autocast import full_precision
+from actgp.features.units import ROWS
 from actgp.fused.plain import differentiated
 from actgp.layers import conditional as plain
 from actgp.layers.conditional import Marginals, columns_of, product
@@ -24,10 +25,13 @@ from actgp.linalg import times_few
 def conditional_marginals(
     A: Float[Tensor, "N M"], prior: Float[Tensor, " N"], mean: Float[Tensor, "M P"], *scales: Float[Tensor, "B P B"]
 ) -> Marginals:
-    """The marginals of f given q(v); by the plain formula where no gradient is wanted."""
-    if not torch.is_grad_enabled():
-        return plain.conditional_marginals(A, prior, mean, *scales)
-    return Marginals(*Conditional.apply(A, prior, mean, *scales))
+    """The marginals of f given q(v); where no gradient is wanted, by the plain formula, some rows at a time."""
+    if torch.is_grad_enabled():
+        return Marginals(*Conditional.apply(A, prior, mean, *scales))
+    rows = ROWS * torch.get_num_threads()
+    parts = zip(A.split(rows), prior.split(rows), strict=True)
+    found = [plain.conditional_marginals(*part, mean, *scales) for part in parts]
+    return Marginals(*(torch.cat(values) for values in zip(*found, strict=True)))
 
 
 class Conditional(torch.autograd.Function):

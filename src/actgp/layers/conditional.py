@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.linalg import vector_norm
 
 
 class Marginals(NamedTuple):
@@ -33,7 +34,7 @@ def conditional_marginals(
     """
     variance = unexplained(A, prior).unsqueeze(-1)
     for columns, S in zip(columns_of(A, scales), scales, strict=True):
-        variance = variance + product(columns, S).square().sum(-1)
+        variance = variance + vector_norm(product(columns, S), dim=-1).square()
     return Marginals(A @ mean, variance)
 
 
