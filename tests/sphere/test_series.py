@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 import actgp
-from actgp.sphere.chebyshev import connection
-from actgp.sphere.series import Series
+from actgp.sphere.series import Series, connection
 
 
 @given(dimension=st.integers(2, 2000), levels=st.integers(1, 64), seed=st.integers(0, 1000))

@@ -24,8 +24,8 @@ class StoppedError(Exception):
 @pytest.fixture(autouse=True)
 def at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["actgp.training.fit"], "CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr("actgp.training.rows.FEWEST_TO_SPLIT", 10)
-    monkeypatch.setattr(sys.modules["actgp.training.loop"], "JUDGE_EVERY", 3)
+    monkeypatch.setattr("actgp.training.data.FEWEST_TO_SPLIT", 10)
+    monkeypatch.setattr(sys.modules["actgp.training.stage"], "JUDGE_EVERY", 3)
     monkeypatch.setattr(sys.modules["actgp.training.stages"], "LAST_PART", 2)
 
 
@@ -105,7 +105,7 @@ def test_nor_is_it_before_it_has_been_applied(tmp_path: Path, monkeypatch: pytes
         raise StoppedError
 
     with monkeypatch.context() as context, pytest.raises(StoppedError):
-        context.setattr(sys.modules["actgp.training.widths"], "apply_factors", stopped)
+        context.setattr(sys.modules["actgp.training.calibrate"], "apply_factors", stopped)
         train(model(), tmp_path / "run", None)
     train(resumed, tmp_path / "run", None, seed=99)
     assert torch.equal(numbers(resumed), numbers(straight))
@@ -164,8 +164,8 @@ import torch
 torch.set_num_threads(1)
 import test_checkpoint as t
 sys.modules["actgp.training.fit"].CHECKPOINT_SECONDS = 0.0
-sys.modules["actgp.training.rows"].FEWEST_TO_SPLIT = 10
-sys.modules["actgp.training.loop"].JUDGE_EVERY = 3
+sys.modules["actgp.training.data"].FEWEST_TO_SPLIT = 10
+sys.modules["actgp.training.stage"].JUDGE_EVERY = 3
 def slowly(step):
     print(step.stage, step.step, flush=True)
     time.sleep(0.05)

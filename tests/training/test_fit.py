@@ -149,7 +149,7 @@ def test_a_plateau_ends_a_stage() -> None:
 
 
 def test_a_stage_ends_with_what_predicted_held_out_rows_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actgp.training.rows.FEWEST_TO_SPLIT", 10)
+    monkeypatch.setattr("actgp.training.data.FEWEST_TO_SPLIT", 10)
     X = torch.randn(80, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     y = torch.randn(80, dtype=torch.float64, generator=torch.Generator().manual_seed(1))  # nothing to learn
     outcomes = {}
@@ -164,7 +164,7 @@ def test_a_stage_ends_with_what_predicted_held_out_rows_best(monkeypatch: pytest
 
 
 def test_only_stage_1_ends_early_where_held_out_rows_see_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actgp.training.rows.FEWEST_TO_SPLIT", 10)
+    monkeypatch.setattr("actgp.training.data.FEWEST_TO_SPLIT", 10)
     for score in ("network_score", "posterior_score"):  # ever worse
         falling = count(start=0, step=-1)
         monkeypatch.setattr(f"actgp.training.stages.{score}", lambda *_, falling=falling: float(next(falling)))
@@ -254,8 +254,8 @@ def test_why_the_last_stage_there_was_has_ended() -> None:
 
 
 def test_an_interrupt_of_a_judgement_leaves_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actgp.training.rows.FEWEST_TO_SPLIT", 10)
-    monkeypatch.setattr(sys.modules["actgp.training.loop"], "JUDGE_EVERY", 3)
+    monkeypatch.setattr("actgp.training.data.FEWEST_TO_SPLIT", 10)
+    monkeypatch.setattr(sys.modules["actgp.training.stage"], "JUDGE_EVERY", 3)
     model, seen = deep(), []
     judge = stages.posterior_score
 

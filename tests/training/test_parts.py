@@ -9,7 +9,7 @@ import actgp
 from actgp import Recipe
 from actgp.training.data import Batches, LoaderBatches, TensorBatches
 from actgp.training.objectives import network_objective, posterior_objective
-from actgp.training.schedule import CUT, CUTS, Schedule
+from actgp.training.stage import CUT, CUTS, Schedule
 
 
 def model(generator: torch.Generator) -> actgp.DeepGP:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 import actgp
 from actgp.models.priors import log_prior
+from actgp.training.calibrate import choose_factors, settle_temperature
 from actgp.training.objectives import network_objective, posterior_objective, prior_share
-from actgp.training.settling import choose_factors, settle_temperature
 
 G = torch.Generator
 RECIPE = actgp.Recipe(network_steps=100, num_steps=200, network_rate=0.1, learning_rate=0.1, objective="elbo")

@@ -7,11 +7,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import actgp
 from actgp import Recipe
-from actgp.training.data import TensorBatches
-from actgp.training.loop import Stage
+from actgp.training.data import StageData, TensorBatches, data_of_stages
 from actgp.training.objectives import Evaluation
-from actgp.training.rows import StageData, data_of_stages
-from actgp.training.schedule import Schedule
+from actgp.training.stage import Schedule, Stage
 
 
 def divided(N: int, **options: float) -> tuple[StageData, ...]:
@@ -85,7 +83,7 @@ def noisy_stage(memory: int, steps: int) -> tuple[Stage, nn.Linear]:
 
 
 def test_averages_forget_the_noise_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actgp.training.loop.WARM_UP", 1)
+    monkeypatch.setattr("actgp.training.stage.WARM_UP", 1)
     batches = TensorBatches(torch.zeros(2, 1), torch.zeros(2, 1), 2, torch.Generator())
     ends = {}
     for memory in (0, 20):
@@ -97,8 +95,8 @@ def test_averages_forget_the_noise_of_steps(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_averages_are_judged_and_parameters_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actgp.training.loop.WARM_UP", 1)
-    monkeypatch.setattr("actgp.training.loop.JUDGE_EVERY", 1)
+    monkeypatch.setattr("actgp.training.stage.WARM_UP", 1)
+    monkeypatch.setattr("actgp.training.stage.JUDGE_EVERY", 1)
     batches = TensorBatches(torch.zeros(2, 1), torch.zeros(2, 1), 2, torch.Generator())
     stage, model = noisy_stage(20, 100)
     judged, trained = [], []

@@ -13,8 +13,8 @@ from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likeli
 import actgp
 from actgp import Recipe
 from actgp.training import settling
+from actgp.training.calibrate import apply_factors, choose_factors, settle_temperature
 from actgp.training.objectives import posterior_score
-from actgp.training.settling import apply_factors, choose_factors, settle_temperature
 
 
 def settle(deep: actgp.DeepGP, X: torch.Tensor, y: torch.Tensor) -> None:
@@ -226,7 +226,7 @@ def test_an_interrupt_of_the_last_stage_keeps_what_they_say(monkeypatch: pytest.
 
 def test_a_temperature_is_chosen_only_by_rows_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    module = import_module("actgp.training.widths")
+    module = import_module("actgp.training.calibrate")
     monkeypatch.setattr(module, "settle_temperature", lambda deep, X, y: asked.append(len(X)))
     X, y = rows(240, sd=0.2)
     recipe = Recipe(network_steps=0, num_steps=1)

@@ -3,12 +3,8 @@
 from actgp import checks
 from actgp.activations.base import Activation
 from actgp.activations.custom import CustomActivation
-from actgp.activations.gelu import GELU
 from actgp.activations.relu import ReLU
-from actgp.activations.sharp import SharpActivation
-from actgp.activations.softplus import Softplus
-from actgp.activations.swish import Swish
-from actgp.activations.tanh import Tanh
+from actgp.activations.sharp import GELU, SharpActivation, Softplus, Swish, Tanh
 
 __all__ = [
     "GELU",

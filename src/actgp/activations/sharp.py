@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.activations.base import Activation
+from actgp.persistence import savable
 from actgp.sphere import quadrature
 from actgp.sphere.series import zonal_series
 
@@ -128,3 +129,69 @@ def _interpolant(exact_unit: ExactUnit, dimension: int, num_levels: int) -> _Int
     logs = np.log(np.where(a == 0, 1.0, np.abs(a)))
     coefficients = chebyshev.chebfit(x, logs, INTERPOLATION_POINTS - 1).T  # [L, K]
     return _Interpolant(torch.from_numpy(np.sign(a[-1])), torch.from_numpy(coefficients.copy()))
+
+
+@savable
+class Softplus(SharpActivation):
+    """σ(t) = log(1 + exp(β t)) / β.
+
+    The paper's activation, up to the factor 1/β, which the output weights absorb; the paper takes β = 3. The
+    form is that of `torch.nn.Softplus`, and tends to ReLU as β grows.
+    """
+
+    @staticmethod
+    def unit(x: Tensor) -> Tensor:
+        return torch.nn.functional.softplus(x)
+
+    @staticmethod
+    def exact_unit(x: mpmath.mpf) -> mpmath.mpf:
+        return mpmath.log1p(mpmath.exp(x))
+
+
+@savable
+class Swish(SharpActivation):
+    """σ(t) = t / (1 + exp(−β t)).
+
+    Also known as SiLU.
+    """
+
+    @staticmethod
+    def unit(x: Tensor) -> Tensor:
+        return torch.nn.functional.silu(x)
+
+    @staticmethod
+    def exact_unit(x: mpmath.mpf) -> mpmath.mpf:
+        return x / (1 + mpmath.exp(-x))
+
+
+@savable
+class GELU(SharpActivation):
+    """σ(t) = t Φ(β t), Φ the standard normal distribution function.
+
+    The exact GELU, not its tanh approximation.
+    """
+
+    @staticmethod
+    def unit(x: Tensor) -> Tensor:
+        return torch.nn.functional.gelu(x)
+
+    @staticmethod
+    def exact_unit(x: mpmath.mpf) -> mpmath.mpf:
+        return x * mpmath.ncdf(x)
+
+
+@savable
+class Tanh(SharpActivation):
+    """σ(t) = tanh(β t) / β.
+
+    An odd function: its levels are 1, 3, 5, …, of which the arc-cosine kernel has only the first, and half of a Matérn
+    kernel's variance lies on the others. Use it with `MatchedKernel`.
+    """
+
+    @staticmethod
+    def unit(x: Tensor) -> Tensor:
+        return torch.tanh(x)
+
+    @staticmethod
+    def exact_unit(x: mpmath.mpf) -> mpmath.mpf:
+        return mpmath.tanh(x)

@@ -5,9 +5,8 @@ from actgp.sphere.functions import with_derivative
 from actgp.sphere.gegenbauer import gegenbauer, normalised_gegenbauer
 from actgp.sphere.geometry import Polar, lift, project
 from actgp.sphere.harmonics import SphericalHarmonics
-from actgp.sphere.polynomial import Polynomial, polynomial
 from actgp.sphere.quadrature import QuadratureError
-from actgp.sphere.series import evaluated, zonal_series
+from actgp.sphere.series import Polynomial, evaluated, polynomial, zonal_series
 from actgp.sphere.spectrum import Spectrum, Zonal, spectrum
 
 __all__ = [

@@ -1,9 +1,9 @@
 """Training: stages, warm start, natural gradients, checkpoints, progress."""
 
 from actgp.training.fit import fit
-from actgp.training.loop import Step
 from actgp.training.natural import NaturalGradient
 from actgp.training.recipe import FitResult, Recipe
+from actgp.training.stage import Step
 from actgp.training.warm_start import warm_start
 
 __all__ = ["FitResult", "NaturalGradient", "Recipe", "Step", "fit", "warm_start"]

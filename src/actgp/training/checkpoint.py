@@ -13,11 +13,10 @@ from torch import Tensor, nn
 from actgp.layers import GPLayer
 from actgp.models import DeepGP
 from actgp.persistence import archive, words
-from actgp.training.data import Batch, Batches, fingerprint
-from actgp.training.loop import Stage
+from actgp.training.calibrate import Factors
+from actgp.training.data import Batch, Batches, StageData, fingerprint
 from actgp.training.recipe import Recipe
-from actgp.training.rows import StageData
-from actgp.training.settling import Factors
+from actgp.training.stage import Stage
 
 KIND = "checkpoint"
 

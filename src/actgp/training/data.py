@@ -1,17 +1,36 @@
-"""Minibatches without end, whose order can be taken up again where it was left."""
+"""The data of a run: minibatches without end, and which rows a stage is trained on and judged by.
+
+Rows that have chosen where stage 1 ends favour the network that it ends with: judged by them, almost any change of it
+is for the worse. So stage 2 is judged by others, which had no part in stage 1, and those of stage 1 join its training:
+
+    stage 1   train 80 %   judge 10 %   —
+    stage 2   train 80 % + 10 %         judge 10 %
+    stage 3   train 80 % + 10 % + 10 %
+
+Where stage 1 or 2 is left out, only 10 % are held out, and stage 3 follows upon stage 2 only. Rows that are given to
+judge by are divided between the stages in halves, and all others are trained on.
+
+The order of minibatches can be taken up again where it was left.
+"""
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from actgp import checks
 from actgp.likelihoods import targets
 from actgp.models import DeepGP
+from actgp.training.recipe import Recipe
 
 Batch = tuple[Tensor, Tensor]
+
+
+FEWEST_TO_SPLIT = 200  # rows, below which too few would be held out to judge by
+MOST_HELD_OUT = 1_000
 
 
 class Batches(Protocol):
@@ -169,3 +188,92 @@ class LoaderBatches:
         X, y = (part.to(self.device) for part in batch)
         self.model.check_inputs(X)
         return X, targets(self.model.likelihood, y, len(X), self.model.num_outputs, X.dtype)
+
+
+class StageData(NamedTuple):
+    """Minibatches to train on, and rows that are held out."""
+
+    batches: Batches
+    held_out: Batch | None
+
+
+def data_of_stages(
+    model: DeepGP,
+    X: Tensor | DataLoader[Any] | None,
+    y: Tensor | None,
+    recipe: Recipe,
+    device: torch.device,
+    generator: torch.Generator,
+    given: Batch | None = None,
+) -> tuple[StageData, ...]:
+    """Checks the data, and divides them between the first two stages; a third has all, where some were held out.
+
+    Args:
+        model: What is trained.
+        X: Inputs, or a DataLoader.
+        y: Targets, where X is a tensor.
+        recipe: How much is held out.
+        device: Where the data go.
+        generator: Draws what is held out, and orders.
+        given: Rows to judge by; None to hold out some of the others.
+    """
+    first, second = _halves(model, given, device)
+    if isinstance(X, DataLoader):
+        if y is not None:
+            raise ValueError("a DataLoader gives X and y, got y again; leave it out")
+        loaded = LoaderBatches(X, model, device)
+        return StageData(loaded, first), StageData(loaded, second)
+    X, y = _moved(model, X, y, device)
+    held_out = min(int(recipe.validation * len(X)), MOST_HELD_OUT) if len(X) >= FEWEST_TO_SPLIT else 0
+    if held_out == 0 or given is not None:
+        whole = TensorBatches(X, y, recipe.batch_size, generator)
+        return StageData(whole, first), StageData(whole, second)
+    stages = int(recipe.network_steps > 0) + int(recipe.num_steps > 0)
+    order = torch.randperm(len(X), generator=generator).to(device)
+    last = len(X) - held_out
+    split = last - held_out if stages == 2 else last  # where there is one stage, one part is enough
+
+    def part(rows: Tensor, judges: Tensor) -> StageData:
+        own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        return StageData(TensorBatches(X[rows], y[rows], recipe.batch_size, own), (X[judges], y[judges]))
+
+    parts = part(order[:split], order[split : split + held_out]), part(order[:last], order[last:])
+    if not recipe.rejoin or recipe.num_steps == 0:
+        return parts
+    own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
+    return *parts, StageData(TensorBatches(X, y, recipe.batch_size, own), None)
+
+
+def _halves(model: DeepGP, given: Batch | None, device: torch.device) -> tuple[Batch | None, Batch | None]:
+    """Every other row for stage 1, and the rest for stage 2; a single row for both."""
+    if given is None:
+        return None, None
+    X, y = _moved(model, *given, device)
+    stride = 2 * -(-len(X) // (2 * MOST_HELD_OUT))
+    second = slice(1 if len(X) > 1 else 0, None, stride)
+    return (X[::stride], y[::stride]), (X[second], y[second])
+
+
+def checked(model: DeepGP, X: Tensor | None, y: Tensor | None) -> Batch:
+    """Rows that a model can be trained on or judged by; no gradients go to them."""
+    if X is None or (y is None and isinstance(X, Tensor)):
+        raise ValueError(
+            f"{type(model).__name__} is trained on minibatches of X and y, got none; call fit(model, X, y)"
+        )
+    if y is None:
+        raise TypeError(
+            f"X must be a tensor or a DataLoader, got {type(X).__name__} without y; "
+            "call fit(model, X, y), or wrap a data set in a DataLoader"
+        )
+    model.check_inputs(X)
+    y = targets(model.likelihood, y, len(X), model.num_outputs, X.dtype)
+    if model.backbone is None:
+        checks.measurable(X, "X")
+    if y.is_floating_point():
+        checks.measurable(y, "y")
+    return X.detach(), y.detach()
+
+
+def _moved(model: DeepGP, X: Tensor | None, y: Tensor | None, device: torch.device) -> Batch:
+    X, y = checked(model, X, y)
+    return X.to(device), y.to(device)

@@ -3,31 +3,31 @@
 import copy
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.utils.data import DataLoader
 
 from actgp.autocast import full_precision
 from actgp.models import GPR, SGPR, DeepGP, check_priors
+from actgp.training.calibrate import apply_factors, choose_factors, settle_temperature
 from actgp.training.checkpoint import Run, saved_seeds
+from actgp.training.data import checked, data_of_stages
 from actgp.training.exact import fit_exactly
 from actgp.training.frozen import backbone_features, is_frozen, train_mode
 from actgp.training.last_layer import check_solvable, solve_last_layer
-from actgp.training.loop import Callback, Step
-from actgp.training.options import check_one_process, check_options
 from actgp.training.placing import place_points
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Recipe
 from actgp.training.rounding import bound_noise_by_rounding
-from actgp.training.rows import checked, data_of_stages
+from actgp.training.stage import Callback, Step
 from actgp.training.stages import draw_means, final_stage, network_stage, posterior_stage
-from actgp.training.undo import undone_if_broken_off
 from actgp.training.warm_start import warm_start
-from actgp.training.widths import apply_widths, choose_widths
 
 EXACT_STEPS = 200
 CHECKPOINT_SECONDS = 10.0
@@ -243,3 +243,73 @@ def _check_parameters(model: torch.nn.Module) -> None:
     check_priors(model)
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("a model must have parameters to fit, got none that requires a gradient; free some of them")
+
+
+def choose_widths(run: Run) -> None:
+    """Asks rows held out of stage 2 for factors, to be applied at the end, or, if they were given, a temperature."""
+    if run.judges is None:
+        return
+    run.model.eval()
+    run.factors = choose_factors(run.model, *run.judges)
+    if run.judges_given:
+        with undone_if_broken_off(run.model):
+            settle_temperature(run.model, *run.judges)
+    train_mode(run.model)
+
+
+def apply_widths(run: Run) -> None:
+    """Applies the factors that have been chosen, once."""
+    if run.factors is None:
+        return
+    with undone_if_broken_off(run.model):
+        apply_factors(run.model, run.factors)
+        run.factors = None
+
+
+def check_one_process() -> None:
+    """Refuses to train in one of several ranks: each would end with a model of its own, under the same file names."""
+    if not distributed.is_available():
+        return
+    launched = int(os.environ.get("WORLD_SIZE", "1")) if distributed.is_torchelastic_launched() else 1
+    joined = distributed.get_world_size() if distributed.is_initialized() else 1
+    if (ranks := max(launched, joined)) > 1:
+        raise RuntimeError(
+            f"fit must run in one process, since it is not distributed, got {ranks} ranks; run the script with plain "
+            "python, or torchrun --nproc-per-node=1, save the model, and load it in the ranks that predict"
+        )
+
+
+def check_options(recipe: Any, held_out: Any, callback: Any, generator: Any) -> None:
+    """Refuses what cannot be followed, held out, called or drawn from."""
+    if recipe is not None and not isinstance(recipe, Recipe):
+        raise TypeError(
+            f"recipe must be an actgp.Recipe or None, got {type(recipe).__name__}; "
+            "pass e.g. actgp.Recipe(num_steps=500)"
+        )
+    if held_out is not None and not (
+        isinstance(held_out, list | tuple) and len(held_out) == 2 and all(isinstance(part, Tensor) for part in held_out)
+    ):
+        raise TypeError(
+            f"held_out must be a pair of tensors (X, y), got {type(held_out).__name__}; "
+            "pass held_out=(X, y), rows that are not trained on"
+        )
+    if callback is not None and not callable(callback):
+        raise TypeError(
+            f"callback must be a function of a Step, got {type(callback).__name__}; pass a function, or None"
+        )
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator must be a torch.Generator, got {type(generator).__name__}; "
+            "pass e.g. torch.Generator().manual_seed(0)"
+        )
+
+
+@contextmanager
+def undone_if_broken_off(model: nn.Module) -> Iterator[None]:
+    """Gives a model its parameters back where an error or an interrupt ends the block."""
+    before = {name: values.detach().clone() for name, values in model.state_dict().items()}
+    try:
+        yield
+    except BaseException:
+        model.load_state_dict(before)
+        raise

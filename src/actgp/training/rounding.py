@@ -17,8 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp.models import DeepGP
+from actgp.training.calibrate import has_free_noise, set_noise
 from actgp.training.data import Batch, Batches
-from actgp.training.scales import has_free_noise, set_noise
 
 REPEATED = 0.5  # the part of the values that occur again, from which on targets are taken for rounded
 CONFUSED = 0.2  # the part of the rows that are nearer to another value, from which on these cannot be told apart

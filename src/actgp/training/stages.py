@@ -16,7 +16,6 @@ from actgp.layers import mean_function
 from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP, log_prior
 from actgp.training.data import Batch, Batches
-from actgp.training.loop import Stage
 from actgp.training.natural import NaturalGradient
 from actgp.training.objectives import (
     Evaluation,
@@ -27,7 +26,7 @@ from actgp.training.objectives import (
     prior_share,
 )
 from actgp.training.recipe import Recipe
-from actgp.training.schedule import Schedule
+from actgp.training.stage import Schedule, Stage
 
 DECAY = 1.0  # of stage 2: its steps are noisy, and rates go down from the first on
 MEMORY = 100  # steps that the average of its parameters goes back

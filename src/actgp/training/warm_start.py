@@ -22,10 +22,7 @@ from actgp.layers import mean_function
 from actgp.likelihoods import adapter_of
 from actgp.linalg import block_posterior_scale
 from actgp.models import DeepGP, has_priors
-from actgp.training.data import Batch, Batches
-from actgp.training.objectives import posterior_objective, prior_share
-from actgp.training.recipe import Recipe
-from actgp.training.scales import (
+from actgp.training.calibrate import (
     free_variance,
     has_free_noise,
     has_free_outliers,
@@ -34,6 +31,9 @@ from actgp.training.scales import (
     set_outlier_noise,
     set_variance,
 )
+from actgp.training.data import Batch, Batches
+from actgp.training.objectives import posterior_objective, prior_share
+from actgp.training.recipe import Recipe
 
 OUTLIER_WIDTH = 10.0  # ω, relative to the error
 ROWS_TO_JUDGE_BY = 1_000

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from torch.distributions import Normal
 
 from actgp.training.data import TensorBatches
-from actgp.training.loop import Stage
 from actgp.training.objectives import Evaluation
-from actgp.training.schedule import Schedule
+from actgp.training.stage import Schedule, Stage
 from actgp_experiments.baselines.predictor import Settings, Training
 from actgp_experiments.metrics import Predictive
 
