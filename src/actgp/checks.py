@@ -131,3 +131,8 @@ def inputs(X: Tensor, input_dim: int, name: str = "X") -> Tensor:
             f"select those columns, or build the kernel with input_dim={X.shape[1]}"
         )
     return finite(X, name)
+
+
+def squeezed(outputs: Tensor) -> Tensor:
+    """[N, P] as users see it: [N] for one output."""
+    return outputs.squeeze(-1) if outputs.shape[-1] == 1 else outputs

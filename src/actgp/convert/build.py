@@ -14,6 +14,7 @@ from actgp.convert.refit import SHARPNESSES, Fitted, fit_layer, relative_error, 
 from actgp.convert.report import LayerConversion
 from actgp.convert.rows import Rows
 from actgp.features import ActivatedFeatures, SpectralMismatchWarning
+from actgp.features.mismatch import overshoots
 from actgp.kernels import ArcCosine, MatchedKernel, ZonalKernel
 from actgp.layers import GPLayer
 from actgp.models.build import KernelName
@@ -145,5 +146,5 @@ def _record(
         refitted_error=relative_error(layer.whiten(X) @ layer.q.mean - T, T),
         unexplained=layer.unexplained(X).mean().item(),
         num_levels=features.num_levels,
-        overshoot=features.overshoots(features.num_levels)[-1].item(),
+        overshoot=overshoots(features.activation, features.dimension, features.num_levels)[-1].item(),
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from actgp.features.activated import OVERSHOOT_WARNING
+from actgp.features.mismatch import OVERSHOOT_WARNING
 
 GOOD = 0.02  # an overall difference above it is shown in red
 UNEXPLAINED_WARNING = 0.5

@@ -19,6 +19,7 @@ from actgp.activations import Activation
 from actgp.activations import activation as activation_of
 from actgp.features.base import InducingFeatures, Inverse, magnification
 from actgp.features.match import SpectralMatch, spectral_match
+from actgp.features.mismatch import mismatches
 from actgp.features.units import Shapes, Units
 from actgp.kernels import ZonalKernel
 from actgp.linalg import inverse_cholesky
@@ -26,8 +27,6 @@ from actgp.persistence import Sizes, savable
 
 LARGEST_ENERGY = 1e30  # beyond it a float32 model would overflow
 LARGEST_NORM = 1e12  # κ(1), beyond which products of L⁻ᵀ, L⁻¹ and κ' leave the range of float32
-OVERSHOOT_WARNING = 10.0
-GRID = 101  # points at which max |σ| is sought
 
 
 @savable
@@ -94,19 +93,6 @@ class ActivatedFeatures(InducingFeatures):
         """The kernel's and the activation's spectra side by side."""
         return spectral_match(self._zonal(kernel), self.activation, self.dimension, self.num_levels)
 
-    def overshoots(self, num_levels: int) -> Float64[Tensor, " L"]:
-        """What the activation, cut after 1, 2, … levels, is at t = ±1 at most, relative to max |σ|.
-
-        Between two random directions of many dimensions t is small, and there the series converges. At t = ±1 that of a
-        kinked or sharp activation does so only after many more levels than dimensions: until then it grows with each.
-        """
-        a = self.activation.energies(self.dimension, num_levels).detach()
-        at_one, at_minus_one = a.cumsum(0), (a * (-1.0) ** torch.arange(len(a), device=a.device)).cumsum(0)
-        t = torch.linspace(-1.0, 1.0, GRID, dtype=torch.float64, device=a.device)
-        largest = torch.maximum(self.activation(t).detach().abs().max(), a[0].abs())  # a_0 is a mean of σ
-        largest = largest.clamp_min(torch.finfo(torch.float64).tiny)
-        return torch.maximum(at_one.abs(), at_minus_one.abs()) / largest
-
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
         zonal = self._zonal(kernel)
         directions = nn.functional.normalize(self.weights.double(), dim=-1)
@@ -127,33 +113,7 @@ class ActivatedFeatures(InducingFeatures):
         return Units(zonal.lengthscale.to(dtype), directions, zonal.variance.to(dtype), None, shapes)
 
     def complaints(self, kernel: Kernel) -> list[str]:
-        return self.complaints_beside(0, kernel)
-
-    def complaints_beside(self, num_points: int, kernel: Kernel) -> list[str]:
-        """What is lost beside inducing points, which explain what the units leave of the prior."""
-        match = self.match(kernel)
-        if not match.shared.any():
-            raise ValueError(
-                f"activation and kernel must share a level, got none among the first {self.num_levels}; "
-                "raise num_levels, or use MatchedKernel with this activation"
-            )
-        found = [*self._overshooting(), *match.complaints()]
-        return found if num_points else [*found, *match.complaints_of_the_rest(self._has_room)]
-
-    def _has_room(self) -> bool:
-        """Whether two more levels would not overshoot; their energies may take seconds to find."""
-        return bool(self.overshoots(self.num_levels + 2)[-1] <= OVERSHOOT_WARNING)
-
-    def _overshooting(self) -> list[str]:
-        overshoots = self.overshoots(self.num_levels)
-        if not overshoots[-1] > OVERSHOOT_WARNING:
-            return []
-        enough = int((overshoots <= OVERSHOOT_WARNING).nonzero()[-1]) + 1  # one level never overshoots
-        return [
-            f"the activation, cut after {self.num_levels} levels in {self.input_dim} dimensions, is "
-            f"{overshoots[-1].item():.2g} times too large at t = ±1, for inputs along a unit's weights, and its norm "
-            f"hides what it explains; use num_levels={enough}, or a smoother activation (Softplus, or a smaller beta)"
-        ]
+        return mismatches(self.match(kernel), self.activation, beside_points=False)
 
     def _zonal(self, kernel: Kernel) -> ZonalKernel:
         if not isinstance(kernel, ZonalKernel):

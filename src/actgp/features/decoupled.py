@@ -24,6 +24,7 @@ from torch import Tensor
 from actgp import checks
 from actgp.features.activated import ActivatedFeatures
 from actgp.features.base import InducingFeatures, Inverse, magnification
+from actgp.features.mismatch import mismatches
 from actgp.features.points import InducingPoints
 from actgp.features.units import Shapes, Units
 from actgp.linalg import inverse_cholesky
@@ -100,7 +101,7 @@ class DecoupledFeatures(InducingFeatures):
         )
 
     def complaints(self, kernel: Kernel) -> list[str]:
-        return self.activated.complaints_beside(self.points.num_inducing, kernel)
+        return mismatches(self.activated.match(kernel), self.activated.activation, beside_points=True)
 
     def extra_repr(self) -> str:
         return f"input_dim={self.input_dim}, num_activations={self.blocks[0]}, num_points={self.blocks[1]}"

@@ -19,11 +19,6 @@ from torch import Tensor
 
 from actgp.sphere import Polynomial, Zonal, polynomial, zonal_series
 
-LOST_WARNING = 0.01
-MISSING_WARNING = 0.02
-UPPER_NORM_WARNING = 0.25
-LEVELS_TO_JUDGE_NORM = 8
-
 
 class SpectralMismatchWarning(UserWarning):
     """An activation whose spectrum does not fit its kernel's."""
@@ -58,6 +53,11 @@ class SpectralMatch:
     def norm(self) -> float:
         """κ(1) = Σ_n c_n, the squared RKHS norm of a feature at v = 1."""
         return self.norms.detach().sum().item()
+
+    @property
+    def num_levels(self) -> int:
+        """Ñ."""
+        return len(self.kernel_energies)
 
     @property
     def learnt(self) -> bool:
@@ -112,46 +112,6 @@ class SpectralMatch:
         c = self.norms.detach()
         total = c.sum().item()
         return c[len(c) // 2 :].sum().item() / total if total > 0 else 0.0
-
-    def complaints(self) -> list[str]:
-        """What is lost of the activation, each with its remedy; empty for spectra that fit."""
-        found = []
-        if self.lost > LOST_WARNING:
-            found.append(
-                f"{self.lost:.1%} of the activation lies on levels that the kernel does not have, and is dropped; "
-                "use MatchedKernel with this activation, or an activation whose levels the kernel has"
-            )
-        if len(self.norms) >= LEVELS_TO_JUDGE_NORM and self.upper_norm > UPPER_NORM_WARNING:
-            found.append(
-                f"the features' RKHS norm has not converged: {self.upper_norm:.0%} of its square is on the upper half "
-                "of the levels, so that a finer truncation explains less; use a smoother activation (Softplus, or a "
-                "smaller beta), or fewer levels"
-            )
-        return found
-
-    def complaints_of_the_rest(self, has_room: Callable[[], bool]) -> list[str]:
-        """What is lost of the prior, unless something else explains it.
-
-        Args:
-            has_room: Tells whether the activation has room for more levels; asked only where these are missing.
-        """
-        found = []
-        if self.missing > MISSING_WARNING:
-            found.append(
-                f"{self.missing:.1%} of the prior variance lies on levels that the activation does not have, and stays "
-                "unexplained however many inducing variables there are; use MatchedKernel with this activation"
-            )
-        if self.truncated > MISSING_WARNING:
-            remedy = (
-                "more levels (num_levels)"
-                if has_room()
-                else "inducing points beside the units (DecoupledFeatures), or a smoother activation with more levels"
-            )
-            found.append(
-                f"{self.truncated:.1%} of the prior variance lies beyond the {len(self.norms)} levels that are kept, "
-                f"and stays unexplained; use {remedy}"
-            )
-        return found
 
 
 def spectral_match(kernel: Zonal, activation: Zonal, dimension: int, num_levels: int) -> SpectralMatch:

@@ -16,7 +16,6 @@ from torch.distributions import Normal
 from actgp.autocast import full_precision
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, NoiseParameters, adapter_of, supported
 from actgp.likelihoods.gpytorch_names import GaussianNoise
-from actgp.likelihoods.numerics import one_for_each_output
 from actgp.likelihoods.targets import columns
 
 NODES, FARTHEST = 2_001, 10.0  # of an integral over noise: how many, up to how many standard deviations
@@ -62,7 +61,8 @@ class NormalNoiseAdapter(LikelihoodAdapter):
     def fisher_factors(self, f: Float[Tensor, "N P"]) -> Float[Tensor, "P N P"]:
         """R_p = e_p / σ for one normal; less with outliers, by quadrature."""
         information = noise_information(*self.noise_mixture())
-        return one_for_each_output(f.new_tensor(information).sqrt().expand(f.shape))
+        roots = f.new_tensor(information).sqrt().expand(f.shape)
+        return torch.diag_embed(roots).movedim(1, 0)
 
     def noise_variance(self, relative: Float[Tensor, "*rows 1"] | None = None) -> Float[Tensor, "*rows"]:
         log_weights, variances = self.noise_mixture(relative)

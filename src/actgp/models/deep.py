@@ -29,7 +29,7 @@ from actgp.layers import (
     mean_functions,
 )
 from actgp.likelihoods import Latent, adapter_of, supported, targets
-from actgp.models.prediction import Prediction, squeeze_outputs
+from actgp.models.prediction import Prediction
 from actgp.models.sampled_function import SampledFunction
 from actgp.persistence import savable, save
 from actgp.sampling import normal_points
@@ -76,7 +76,7 @@ class DeepGP(nn.Module):
     def mean(self, X: Tensor) -> Tensor:
         """The composed means: the network's forward pass. [N] for one output, [N, P] for several."""
         *_, output = self._composed(self.gp_layers, self.enter(X))
-        return squeeze_outputs(output)
+        return checks.squeezed(output)
 
     def hidden_means(self, X: Tensor) -> list[Tensor]:
         """What each layer is given when the means of the layers before it are composed: X itself for the first."""

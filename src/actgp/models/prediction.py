@@ -49,28 +49,28 @@ class Prediction:
     @property
     def latent_mean(self) -> Tensor:
         """E[f]."""
-        return squeeze_outputs(self.component_means.mean(0))
+        return checks.squeezed(self.component_means.mean(0))
 
     @property
     def latent_variance(self) -> Tensor:
         """Var[f]."""
         spread = self.component_means.var(0, correction=0)
-        return squeeze_outputs(self.component_variances.mean(0) + spread)
+        return checks.squeezed(self.component_variances.mean(0) + spread)
 
     @property
     def mean(self) -> Tensor:
         """E[y]."""
-        return squeeze_outputs(self._moments.mean)
+        return checks.squeezed(self._moments.mean)
 
     @property
     def aleatoric(self) -> Tensor:
         """E[Var[y | f]]."""
-        return squeeze_outputs(self._moments.aleatoric)
+        return checks.squeezed(self._moments.aleatoric)
 
     @property
     def epistemic(self) -> Tensor:
         """Var[E[y | f]]."""
-        return squeeze_outputs(self._moments.epistemic)
+        return checks.squeezed(self._moments.epistemic)
 
     @property
     def variance(self) -> Tensor:
@@ -104,7 +104,7 @@ class Prediction:
             raise ValueError(f"level must lie between 0 and 1, got {level}; pass e.g. 0.95")
         ends = self.component_means.new_tensor([(1 - level) / 2, (1 + level) / 2])
         lower, upper = self._adapter.quantiles(ends, self._latent)
-        return squeeze_outputs(lower), squeeze_outputs(upper)
+        return checks.squeezed(lower), checks.squeezed(upper)
 
     def normal_components(self) -> tuple[Float[Tensor, " K"], Float[Tensor, "K N P"], Float[Tensor, "K N P"]]:
         """For Gaussian noise, each output of y by itself as a mixture of normals: weights, means, variances."""
@@ -122,8 +122,3 @@ class Prediction:
     @property
     def _latent(self) -> Latent:
         return Latent(self.component_means, self.component_variances, self.relative_noise)
-
-
-def squeeze_outputs(values: Float[Tensor, "N P"]) -> Tensor:
-    """[N] for one output, [N, P] for several: the shape of everything that models return."""
-    return values.squeeze(-1) if values.shape[-1] == 1 else values

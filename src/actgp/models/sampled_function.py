@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from actgp import checks
 from actgp.layers import LayerFunction
-from actgp.models.prediction import squeeze_outputs
 
 
 @dataclass(frozen=True)
@@ -26,4 +26,4 @@ class SampledFunction:
         h = self.enter(X)
         for layer in self.layers:
             h = layer(h)
-        return squeeze_outputs(h)
+        return checks.squeezed(h)
