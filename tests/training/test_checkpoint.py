@@ -105,7 +105,7 @@ def test_nor_is_it_before_it_has_been_applied(tmp_path: Path, monkeypatch: pytes
         raise StoppedError
 
     with monkeypatch.context() as context, pytest.raises(StoppedError):
-        context.setattr(sys.modules["actgp.training.calibrate"], "apply_factors", stopped)
+        context.setattr(sys.modules["actgp.training.fit"], "apply_factors", stopped)
         train(model(), tmp_path / "run", None)
     train(resumed, tmp_path / "run", None, seed=99)
     assert torch.equal(numbers(resumed), numbers(straight))

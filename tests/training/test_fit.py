@@ -402,7 +402,7 @@ def test_bad_recipes_are_refused(options: dict[str, object], match: str) -> None
         Recipe(**options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("search", ["warm_start.posterior_objective", "settling.posterior_score"])
+@pytest.mark.parametrize("search", ["warm_start.posterior_objective", "calibrate.posterior_score"])
 def test_an_interrupt_of_a_search_leaves_the_model_as_it_was(search: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, calls, before = deep(), count(), {}
     module, name = search.split(".")

@@ -12,7 +12,7 @@ from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likeli
 
 import actgp
 from actgp import Recipe
-from actgp.training import settling
+from actgp.training import calibrate
 from actgp.training.calibrate import apply_factors, choose_factors, settle_temperature
 from actgp.training.objectives import posterior_score
 
@@ -91,7 +91,7 @@ def test_choosing_leaves_the_model_as_it_is_also_when_broken_off(monkeypatch: py
             raise KeyboardInterrupt
         return 0.0
 
-    monkeypatch.setattr(settling, "posterior_score", interrupted)
+    monkeypatch.setattr(calibrate, "posterior_score", interrupted)
     with pytest.raises(KeyboardInterrupt):
         choose_factors(deep, X, y)
     assert all(torch.equal(values, before[name]) for name, values in deep.state_dict().items())
@@ -126,7 +126,7 @@ def test_the_factors_are_those_of_the_parts_of_the_variance(generator: torch.Gen
     deep = unsure(0.5, generator)
     X = torch.randn(5, 3, dtype=torch.float64, generator=generator)
     old = [variance_parts(layer, X) for layer in deep.gp_layers]
-    settling._dials(deep)(2.0, 3.0, 0.25)
+    calibrate._dials(deep)(2.0, 3.0, 0.25)
     assert deep.likelihood.noise.item() == pytest.approx(0.02)
     for layer, (of_q, unexplained) in zip(deep.gp_layers, old, strict=True):
         new = variance_parts(layer, X)
@@ -149,7 +149,7 @@ def test_what_is_fixed_stays(generator: torch.Generator) -> None:
     last.q.requires_grad_(False)
     kept = [first.kernel.variance.clone(), last.q.mean.clone(), last.q.raw_scale_tril.clone(), last.kernel.variance]
     S = first.q.scale_tril.clone()
-    settling._dials(deep)(1.0, 4.0, 0.25)
+    calibrate._dials(deep)(1.0, 4.0, 0.25)
     now = [first.kernel.variance, last.q.mean, last.q.raw_scale_tril, last.kernel.variance]
     assert all(torch.equal(new, old) for new, old in zip(now, kept, strict=True))
     torch.testing.assert_close(first.q.scale_tril, 2.0 * S)
@@ -226,7 +226,7 @@ def test_an_interrupt_of_the_last_stage_keeps_what_they_say(monkeypatch: pytest.
 
 def test_a_temperature_is_chosen_only_by_rows_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    module = import_module("actgp.training.calibrate")
+    module = import_module("actgp.training.fit")
     monkeypatch.setattr(module, "settle_temperature", lambda deep, X, y: asked.append(len(X)))
     X, y = rows(240, sd=0.2)
     recipe = Recipe(network_steps=0, num_steps=1)
