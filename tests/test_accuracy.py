@@ -21,10 +21,9 @@ from numpy.polynomial import chebyshev
 from torch import Tensor
 
 import actgp
-from actgp.features import through_units
+from actgp.features import through_units, whitening
 from actgp.features.activated import LARGEST_ENERGY
-from actgp.layers.conditional import conditional_marginals
-from actgp.layers.variational import scales_of
+from actgp.layers.variational import conditional_marginals, scales_of
 from actgp.sphere import polynomial as make_polynomial
 from actgp.sphere.series import Polynomial, connection, derivative_energies, norm
 
@@ -278,8 +277,8 @@ def test_every_fast_path_is_its_plain_form(
 
     # Functions with gradients derived by hand, against plain operations from the beginning.
     fused = layer(X)
-    whitening = features.whitening(kernel)
-    A, prior = through_units(X, whitening.units, whitening.R)
+    R, _, units = whitening(features, kernel)
+    A, prior = through_units(X, units, R)
     plain = conditional_marginals(A, prior, layer.q.mean, *scales_of(layer.q.raw_scale_tril, layer.q.blocks))
     scale = prior.detach().max().item()
     for found, expected in zip(fused, plain, strict=True):

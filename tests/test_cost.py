@@ -54,7 +54,7 @@ def small_step(num_points: int, kernel: str) -> tuple[actgp.DeepGP, torch.Tensor
 
 
 @pytest.mark.parametrize("kernel", ["arccosine", "matched"])
-@pytest.mark.parametrize(("num_points", "most"), [(0, 540), (64, 820)])  # some 5 % above what they are
+@pytest.mark.parametrize(("num_points", "most"), [(0, 575), (64, 820)])  # some 5 % above what they are
 def test_steps_do_not_grow_heavier(kernel: str, num_points: int, most: int) -> None:
     model, X, y = small_step(num_points, kernel)
 
@@ -65,7 +65,7 @@ def test_steps_do_not_grow_heavier(kernel: str, num_points: int, most: int) -> N
         network_objective(model, X, y).loss.backward()
 
     assert operations(step) <= most
-    assert operations(network_step) <= 275
+    assert operations(network_step) <= 320
 
 
 @pytest.mark.parametrize(("num_points", "most"), [(0, 74), (64, 110)])

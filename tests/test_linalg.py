@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from actgp.linalg import inverse_cholesky, inverse_choleskys, posterior_scale, times_few
+from actgp.linalg import inverse_cholesky, posterior_scale, times_few
 
 
 def covariance(generator: torch.Generator, M: int = 5) -> torch.Tensor:
@@ -24,7 +24,7 @@ def test_the_inverse_factor_whitens(generator: torch.Generator) -> None:
 def test_those_of_a_stack_are_those_of_each(generator: torch.Generator, size: int, rank: int) -> None:
     B = torch.randn(2, size, rank, dtype=torch.float64, generator=generator)
     K = B @ B.mT
-    stacked = inverse_choleskys(K.clone())
+    stacked = inverse_cholesky(K)
     jitter = 1e-10 * K.diagonal(dim1=-2, dim2=-1).mean(-1)
     for matrix, R, added in zip(K, stacked, jitter, strict=True):
         eye = torch.eye(size, dtype=torch.float64)
@@ -39,7 +39,7 @@ def test_a_stack_is_mended_where_one_of_it_needs_more_jitter(generator: torch.Ge
     flawed.diagonal().sub_(1e-6)  # indefinite
     below[68, 69] = below[69, 68] = 1 + 1e-6  # in the second block alone
     for other in (flawed, below):
-        stacked = inverse_choleskys(torch.stack([sound, other]))
+        stacked = inverse_cholesky(torch.stack([sound, other]))
         for matrix, R in zip((sound, other), stacked, strict=True):
             torch.testing.assert_close(R, inverse_cholesky(matrix))
 

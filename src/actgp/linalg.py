@@ -1,11 +1,12 @@
 """The linear algebra of a layer: a Cholesky decomposition that does not fail, and its inverse with its own gradient."""
 
 from functools import lru_cache
+from math import inf, isnan
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Float64
-from torch import Tensor
+from torch import Tensor, nn
 
 from actgp.autocast import full_precision
 
@@ -17,6 +18,7 @@ GROWTH = 10.0
 LARGEST = 1e-2
 BLOCK = 64  # columns that LAPACK decomposes at a time
 FEW = 16  # columns
+LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
 
 
 class Cholesky(NamedTuple):
@@ -86,43 +88,72 @@ def block_posterior_scale(H: Float64[Tensor, "*batch M M"], blocks: tuple[int, .
     return S
 
 
-def inverse_cholesky(K: Float64[Tensor, "M M"]) -> Float64[Tensor, "M M"]:
-    """R = L⁻¹, L Lᵀ = K + jitter · I: what whitens, once for all products with it."""
-    return InverseCholesky.apply(K)
-
-
 class InverseCholesky(torch.autograd.Function):
-    """K ↦ R = L⁻¹."""
+    """Blocks of K ↦ R = L⁻¹, of a matrix or a stack, and the precision that will do for what it is multiplied with.
+
+    The blocks are K itself, or Kuu, Kvu and Kvv, which L whitens one after the other:
+
+        R = [ R_u          0   ]        R_s of Kvv − A Aᵀ,   A = Kvu R_uᵀ
+            [ −R_s A R_u  R_s  ]
+
+    Backwards, where sym mirrors the lower triangle,
+
+        L̄ = −tril(Rᵀ R̄ Rᵀ) and K̄ = ½ Rᵀ sym(Lᵀ L̄) R,   and so   K̄ = −½ Rᵀ sym(R̄ Rᵀ) R
+
+    since of Lᵀ L̄ only the lower triangle counts. R̄ comes from layers in the precision that they are computed in,
+    with an error that is magnified on the way: hardly a digit is gained by going on from it in a finer one.
+    """
 
     @staticmethod
-    def forward(ctx: Any, K: Tensor) -> Tensor:
-        R = invert(stable_cholesky(K).L)
+    def forward(ctx: Any, dtype: torch.dtype, *blocks: Tensor) -> tuple[Tensor, torch.dtype]:
+        R = R_u = _inverse_factor(blocks[0])
+        largest = _magnification(R_u, blocks[0])
+        if len(blocks) > 1:
+            _, Kvu, Kvv = blocks
+            A = Kvu @ R_u.mT
+            R_s = _inverse_factor(Kvv - A @ A.mT)
+            largest = max(largest, _magnification(R_s, Kvv))
+            below = torch.cat([-R_s @ (A @ R_u), R_s], dim=-1)
+            R = torch.cat([nn.functional.pad(R_u, (0, R_s.shape[-1])), below], dim=-2)
+        ctx.dtype, ctx.size = (dtype if largest <= LARGEST_MAGNIFICATION else torch.float64), R_u.shape[-1]
         ctx.save_for_backward(R)
-        return R
+        return R, ctx.dtype
 
     @staticmethod
     @full_precision
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (R,) = ctx.saved_tensors
-        return -0.5 * inverse_cholesky_gradient(R, grad)
+    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+        R, grad, M = ctx.saved_tensors[0].to(ctx.dtype), grad.to(ctx.dtype), ctx.size
+        half = R.mT @ (grad @ R.mT * _half_triangle(R.shape[-1], R.dtype, R.device)) @ R
+        K_grad = half + half.mT  # −2 K̄
+        if R.shape[-1] == M:
+            return None, K_grad.double().mul(-0.5)
+        blocks = K_grad[..., :M, :M], K_grad[..., M:, :M], K_grad[..., M:, M:]
+        return None, *(block.double().mul(weight) for block, weight in zip(blocks, (-0.5, -1.0, -0.5), strict=True))
 
 
-def inverse_choleskys(
-    K: Float64[Tensor, "L M M"], factors: Float64[Tensor, " L"] | None = None
-) -> Float64[Tensor, "L M M"]:
-    """R = L⁻¹ of each matrix of a stack, times a factor for each; without gradients. Jitter is added to K in place."""
-    factors = K.new_ones(len(K)) if factors is None else factors
-    diagonals = K.diagonal(dim1=-2, dim2=-1)
-    scales = diagonals.mean(-1, keepdim=True)
-    diagonals.add_(scales, alpha=RELATIVE_JITTER)
-    R, *infos = _inverse_factors(K)
-    if any(any(info.tolist()) for info in infos):  # some need more
-        diagonals.sub_(scales, alpha=RELATIVE_JITTER)
-        R = torch.stack([invert(stable_cholesky(matrix).L) for matrix in K])
-    return R.mul_(factors.view(-1, 1, 1))
+def inverse_cholesky(K: Float64[Tensor, "*L M M"]) -> Float64[Tensor, "*L M M"]:
+    """R = L⁻¹, L Lᵀ = K + jitter · I: what whitens, once for all products with it."""
+    return InverseCholesky.apply(torch.float64, K)[0]
 
 
-def _inverse_factors(K: Float64[Tensor, "L M M"]) -> list[Tensor]:
+def _magnification(R: Float64[Tensor, "*L M M"], K: Float64[Tensor, "*L M M"]) -> float:
+    """How much L⁻¹ magnifies the round-off of what it is multiplied with: ‖L⁻¹‖ √K_mm, the largest of a stack."""
+    sd = K.diagonal(dim1=-2, dim2=-1).mean(-1).sqrt()
+    largest = (torch.linalg.vector_norm(R, dim=(-2, -1)) * sd).max().item()
+    return inf if isnan(largest) else largest
+
+
+def _inverse_factor(K: Float64[Tensor, "*L M M"]) -> Float64[Tensor, "*L M M"]:
+    """R = L⁻¹, L Lᵀ = K + jitter · I, of one matrix or of each of a stack."""
+    jitter = K.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True).mul(RELATIVE_JITTER)
+    R, *infos = _by_blocks(K + torch.diag_embed(jitter.expand(K.shape[:-1])))
+    if not any(info.any() for info in infos):
+        return R
+    matrices = K.reshape(-1, *K.shape[-2:])  # some need more
+    return torch.stack([invert(stable_cholesky(matrix).L) for matrix in matrices]).view(K.shape)
+
+
+def _by_blocks(K: Float64[Tensor, "*L M M"]) -> list[Tensor]:
     """R, and for each block what is not 0 where it has none.
 
     LAPACK is slow at more than 64 rows, so it is given as many at a time:
@@ -133,14 +164,14 @@ def _inverse_factors(K: Float64[Tensor, "L M M"]) -> list[Tensor]:
         L, info = torch.linalg.cholesky_ex(K)
         return [invert(L), info]
     first, rest = slice(None, BLOCK), slice(BLOCK, None)
-    L, info = torch.linalg.cholesky_ex(K[:, first, first])
+    L, info = torch.linalg.cholesky_ex(K[..., first, first])
     identity = _identity(BLOCK, K.dtype, K.device).expand_as(L)
-    solved = torch.linalg.solve_triangular(L, torch.cat([K[:, first, rest], identity], dim=-1), upper=False)
+    solved = torch.linalg.solve_triangular(L, torch.cat([K[..., first, rest], identity], dim=-1), upper=False)
     L_below, R_first = solved[..., :-BLOCK].mT, solved[..., -BLOCK:]
-    R_rest, *infos = _inverse_factors(torch.baddbmm(K[:, rest, rest], L_below, L_below.mT, alpha=-1.0))
+    R_rest, *infos = _by_blocks(K[..., rest, rest] - L_below @ L_below.mT)
     R = torch.zeros_like(K)
-    R[:, first, first], R[:, rest, rest] = R_first, R_rest
-    R[:, rest, first].baddbmm_(R_rest, torch.bmm(L_below, R_first), alpha=-1.0)
+    R[..., first, first], R[..., rest, rest] = R_first, R_rest
+    R[..., rest, first] = -R_rest @ (L_below @ R_first)
     return [R, info, *infos]
 
 
@@ -148,25 +179,6 @@ def invert(L: Float64[Tensor, "*batch M M"]) -> Float64[Tensor, "*batch M M"]:
     """L⁻¹ of a lower triangle."""
     identity = _identity(L.shape[-1], L.dtype, L.device)
     return torch.linalg.solve_triangular(L, identity.expand_as(L), upper=False)
-
-
-def inverse_cholesky_gradient(
-    R: Float[Tensor, "*batch M M"], grad: Float[Tensor, "*batch M M"]
-) -> Float[Tensor, "*batch M M"]:
-    """−2 K̄ = Rᵀ sym(R̄ Rᵀ) R, where sym mirrors the lower triangle."""
-    # L̄ = −tril(Rᵀ R̄ Rᵀ) and K̄ = ½ Rᵀ sym(Lᵀ L̄) R, where of Lᵀ L̄ only the lower triangle counts: −R̄ Rᵀ.
-    return sandwich(R, grad @ R.mT)
-
-
-def half_sandwich(R: Float[Tensor, "L M M"], B: Float[Tensor, "L M M"]) -> Float[Tensor, "L M M"]:
-    """Rᵀ Φ(B) R, where Φ takes the lower triangle and half of the diagonal: with its transpose, Rᵀ sym(B) R."""
-    return torch.bmm(torch.bmm(R.mT, B * _half_triangle(B.shape[-1], B.dtype, B.device)), R)
-
-
-def sandwich(R: Float[Tensor, "*batch M M"], B: Float[Tensor, "*batch M M"]) -> Float[Tensor, "*batch M M"]:
-    """Rᵀ sym(B) R, where sym mirrors the lower triangle."""
-    mirrored = torch.where(lower_triangle(B.shape[-1], torch.bool, B.device), B, B.mT)
-    return R.mT @ mirrored @ R
 
 
 @lru_cache(maxsize=64)

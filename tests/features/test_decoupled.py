@@ -9,7 +9,7 @@ from gpytorch.likelihoods import GaussianLikelihood
 from torch.autograd import gradcheck
 
 import actgp
-from actgp.features import DecoupledFeatures, through_units
+from actgp.features import DecoupledFeatures, through_units, whitening
 
 
 def features(M: int = 6, K: int = 4, D: int = 3, mean_from: str = "both") -> DecoupledFeatures:
@@ -39,10 +39,11 @@ def filled(layer: actgp.GPLayer) -> actgp.GPLayer:
 
 def test_whitened_covariances_are_those_of_both_kinds_of_variables_together() -> None:
     both, k, X = features(), kernel(), inputs()
-    whitening = both.whitening(k)
-    torch.testing.assert_close(whitening.R @ both.Kuu(k) @ whitening.R.T, torch.eye(10).double(), rtol=1e-6, atol=1e-6)
-    A, prior = through_units(X, whitening.units, whitening.R)
-    torch.testing.assert_close(A, both.Kuf(k, X).T @ whitening.R.T)
+    found, _, units = whitening(both, k)
+    R = actgp.GPLayer(k, both).inverse_cholesky()
+    torch.testing.assert_close(R @ both.Kuu(k) @ R.T, torch.eye(10).double(), rtol=1e-6, atol=1e-6)
+    A, prior = through_units(X, units, found)
+    torch.testing.assert_close(A, both.Kuf(k, X).T @ R.T)
     torch.testing.assert_close(prior, k(X, diag=True))
     Q = both.Kuf(k, X).T @ torch.linalg.solve(both.Kuu(k), both.Kuf(k, X))
     torch.testing.assert_close(A @ A.T, Q, rtol=1e-5, atol=1e-7)

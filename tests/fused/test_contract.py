@@ -14,12 +14,11 @@ from torch.autograd import gradcheck, gradgradcheck
 import actgp
 from actgp import fused
 from actgp.features import units as plain_units
+from actgp.features import whitening
 from actgp.features.units import Shapes, Units
-from actgp.fused.whitening import WhitenedPoints, WhitenedUnits, _plain_points, _plain_units
-from actgp.layers import conditional as plain_conditional
+from actgp.layers import variational as plain_layers
 from actgp.layers.variational import scales_of
 
-CPU = torch.device("cpu")
 Function = Callable[..., tuple[Tensor, ...]]
 
 
@@ -56,25 +55,22 @@ def test_through_units(activation: str | None, kernel: str | None) -> None:
     M = width + (0 if kernel is None else 2)
     if M == 0:
         return
-    sigma = None
+    match = None
     if activation is not None:
         matched = actgp.MatchedKernel(2, ACTIVATIONS[activation], 8)
         match = actgp.ActivatedFeatures(2, 2, ACTIVATIONS[activation], 8).match(matched)
-        sigma = match.sigma(torch.float64, CPU)
-    shapes = Shapes(sigma, width, None if kernel is None else KERNELS[kernel](2))
+    shapes = Shapes(match, width, None if kernel is None else KERNELS[kernel](2))
     assert shapes.fixed
-    X, logs, weights, log_v, amplitudes, B = normals((4, 2), (1, 2), (M, 3), (), (M,), (2, M))
+    X, logs, weights, log_v, B = normals((4, 2), (1, 2), (M, 3), (), (2, M))
 
-    def units(logs: Tensor, weights: Tensor, log_v: Tensor, amplitudes: Tensor) -> Units:
-        return Units(logs.exp(), torch.nn.functional.normalize(weights), log_v.exp(), amplitudes, shapes)
+    def units(logs: Tensor, weights: Tensor, log_v: Tensor) -> Units:
+        return Units(logs.exp(), log_v.exp(), torch.nn.functional.normalize(weights), shapes)
 
     check(
         lambda X, B, *parts: fused.through_units(X, units(*parts), B),
         lambda X, B, *parts: plain_units.through_units(X, units(*parts), B),
-        [X, B, logs, weights, log_v, amplitudes],
+        [X, B, logs, weights, log_v],
     )
-    made = units(logs, weights, log_v, amplitudes)
-    torch.testing.assert_close(fused.through_units(X, made, B)[0], made.Kuf(X).T @ B.T)
 
 
 @pytest.mark.parametrize("blocks", [(3,), (1, 2)])
@@ -83,7 +79,7 @@ def test_conditional_marginals(P: int, blocks: tuple[int, ...]) -> None:
     A, m, *scales = normals((4, 3), (3, P), *((B, P, B) for B in blocks))
     explained = A.detach().square().sum(-1)
     prior = (explained + torch.tensor([0.5, 0.2, -0.3, 1.0])).requires_grad_()  # of one row all is explained, and more
-    check(fused.conditional_marginals, plain_conditional.conditional_marginals, [A, prior, m, *scales])
+    check(fused.conditional_marginals, plain_layers.conditional_marginals, [A, prior, m, *scales])
     mean, variance = fused.conditional_marginals(A, prior, m, *scales)
     for p in range(P):
         S = torch.block_diag(*(block[:, p] for block in scales))
@@ -104,42 +100,6 @@ def test_scales(blocks: tuple[int, ...]) -> None:
         torch.testing.assert_close(whole, q.scale_tril[p])
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_whitened_units(activation: str) -> None:
-    kernel = actgp.MatchedKernel(4, ACTIVATIONS[activation], 8)
-    match = actgp.ActivatedFeatures(4, 3, ACTIVATIONS[activation], 8).match(kernel)
-    W, log_v = normals((2, 3, 5), (2,))
-    check(
-        lambda W, log_v: WhitenedUnits.apply(match, torch.float64, W, log_v.exp())[:2],
-        lambda W, log_v: _plain_units(match, W, log_v.exp()),
-        [W, log_v],
-        atol=1e-4,
-    )
-
-
-@pytest.mark.filterwarnings("ignore::actgp.SpectralMismatchWarning")
-@pytest.mark.parametrize("name", KERNELS)
-def test_whitened_points(name: str) -> None:
-    kernel = KERNELS[name](3)
-    match = actgp.ActivatedFeatures(3, 3).match(kernel)
-    W, Z, logs, log_v = normals((2, 3, 4), (2, 2, 3), (2, 1, 3), (2,))
-
-    def inputs(W: Tensor, Z: Tensor, logs: Tensor, log_v: Tensor) -> tuple[Tensor, ...]:
-        w, R_u = _plain_units(match, W, log_v.exp())
-        return w, R_u, Z, logs.exp(), log_v.exp()
-
-    def function(*given: Tensor) -> tuple[Tensor, ...]:
-        return WhitenedPoints.apply(kernel, match, torch.float64, *inputs(*given))[:3]
-
-    for found, expected in zip(
-        function(W, Z, logs, log_v), _plain_points(kernel, match, *inputs(W, Z, logs, log_v)), strict=True
-    ):
-        torch.testing.assert_close(found, expected)
-    assert gradcheck(function, (W, Z, logs, log_v), atol=1e-4)
-    if name == "arccosine":
-        assert gradgradcheck(function, (W, Z, logs, log_v), atol=1e-3)
-
-
 @pytest.mark.filterwarnings("ignore::actgp.SpectralMismatchWarning")
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("points", [True, False])
@@ -154,9 +114,9 @@ def test_layers_with_gradients_are_those_without(name: str, points: bool) -> Non
         layer.q.raw_scale_tril.normal_(generator=g).mul_(0.1)
         layer.kernel.lengthscale, layer.kernel.variance = torch.tensor([0.7, 1.1, 1.6]), 1.3
     X = torch.randn(6, 3, generator=g).double()
-    whitening = features.whitening(layer.kernel)
-    torch.testing.assert_close(layer.constants().whitening.R, whitening.R)
-    A = features.Kuf(layer.kernel, X).T @ whitening.R.T
+    R = whitening(features, layer.kernel).R
+    torch.testing.assert_close(layer.constants().whitening.R, R)
+    A = features.Kuf(layer.kernel, X).T @ layer.inverse_cholesky().T
     left = (layer.kernel(X, diag=True) - A.square().sum(-1)).clamp_min(0)
     expected = A @ layer.q.mean, left.unsqueeze(-1) + (A @ layer.q.scale_tril).square().sum(-1).T
     for found in (layer(X), torch.no_grad()(layer)(X)):

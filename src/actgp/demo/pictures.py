@@ -34,8 +34,8 @@ def two_readings(path: Path) -> Path:
     grid = torch.linspace(-EXTENT, EXTENT, 201, dtype=torch.float64).unsqueeze(-1)
     prediction = model.predict(grid)
     with torch.no_grad():
-        # mean = Kufᵀ V with V = L⁻ᵀ m: each hidden unit times its output weight
-        V = torch.linalg.solve_triangular(model.cholesky().L.mT, model.posterior().mean, upper=True)  # [M, 1]
+        # mean = Kufᵀ V: each hidden unit times its output weight
+        V = model.output_weights()  # [M, 1]
         units = (features.Kuf(model.kernel, grid) * V).numpy()  # [M, N]
     x, mean, sd = grid[:, 0].numpy(), prediction.latent_mean.numpy(), prediction.latent_variance.sqrt().numpy()
     with plots.style():

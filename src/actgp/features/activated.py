@@ -6,27 +6,24 @@
 with n < Ñ and the same levels in both, which makes Kfu Kuu⁻¹ Kuf ≤ Kff for every truncation.
 """
 
-from math import inf
 from typing import Any, ClassVar
 
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float, Float64
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp import checks
 from actgp.activations import Activation
 from actgp.activations import activation as activation_of
-from actgp.features.base import InducingFeatures, Inverse, magnification
+from actgp.features.base import InducingFeatures
 from actgp.features.match import SpectralMatch, spectral_match
 from actgp.features.mismatch import mismatches
 from actgp.features.units import Shapes, Units
 from actgp.kernels import ZonalKernel
-from actgp.linalg import inverse_cholesky
 from actgp.persistence import Sizes, savable
 
 LARGEST_ENERGY = 1e30  # beyond it a float32 model would overflow
-LARGEST_NORM = 1e12  # κ(1), beyond which products of L⁻ᵀ, L⁻¹ and κ' leave the range of float32
 
 
 @savable
@@ -93,24 +90,12 @@ class ActivatedFeatures(InducingFeatures):
         """The kernel's and the activation's spectra side by side."""
         return spectral_match(self._zonal(kernel), self.activation, self.dimension, self.num_levels)
 
-    def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
-        zonal = self._zonal(kernel)
-        directions = nn.functional.normalize(self.weights.double(), dim=-1)
-        return self.match(kernel).kappa(directions @ directions.T) / zonal.variance.double()  # [M, M]
-
-    def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
-        return self.units(kernel, X.dtype).Kuf(X)
-
-    def inverse_cholesky(self, kernel: Kernel) -> Inverse:
-        R = inverse_cholesky(self.Kuu(kernel))
-        return Inverse(R, inf if self.match(kernel).norm > LARGEST_NORM else magnification(R))
-
-    def units(self, kernel: Kernel, dtype: torch.dtype) -> Units:
+    def units(self, kernel: Kernel) -> Units:
         """g_m(x) = r σ̃(ŵ_m · x̂)."""
         zonal = self._zonal(kernel)
-        directions = nn.functional.normalize(self.weights.double(), dim=-1).to(dtype)
-        shapes = Shapes(self.match(kernel).sigma(dtype, directions.device), self.num_inducing, None)
-        return Units(zonal.lengthscale.to(dtype), directions, zonal.variance.to(dtype), None, shapes)
+        return Units(
+            zonal.lengthscale, zonal.variance, self.weights, Shapes(self.match(kernel), len(self.weights), None)
+        )
 
     def complaints(self, kernel: Kernel) -> list[str]:
         return mismatches(self.match(kernel), self.activation, beside_points=False)

@@ -1,13 +1,7 @@
-"""What inducing features are: variables u that summarise a GP, given by their covariances.
-
-Layers work with whitened variables, u = L v with L Lᵀ = Kuu, and so with A = Kfu L⁻ᵀ.
-"""
+"""What inducing features are: variables u that summarise a GP, given by their covariances."""
 
 from abc import ABC, abstractmethod
-from math import inf, isnan
-from typing import NamedTuple
 
-import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
@@ -15,37 +9,7 @@ from torch import Tensor, nn
 from actgp import checks
 from actgp.autocast import full_precision
 from actgp.features.units import Units
-from actgp.linalg import inverse_cholesky
-
-LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
-
-
-class Inverse(NamedTuple):
-    """L⁻¹, and how much it magnifies the round-off of what it is multiplied with."""
-
-    R: Float64[Tensor, "M M"]
-    magnification: float
-
-
-def precision_for(dtype: torch.dtype, magnification: float) -> torch.dtype:
-    """The precision in which a layer is computed: the given one, or float64 where that will not do."""
-    return dtype if magnification <= LARGEST_MAGNIFICATION else torch.float64
-
-
-def magnification(R: Float64[Tensor, "*batch M M"], sd: Float64[Tensor, "*batch"] | None = None) -> float:
-    """‖L⁻¹‖ relative to a standard deviation of u, by default that of the first; the largest of a batch."""
-    R = R.detach()
-    size = torch.linalg.vector_norm(R, dim=(-2, -1))
-    largest = (size / R[..., 0, 0] if sd is None else size * sd.detach()).max().item()
-    return inf if isnan(largest) else largest
-
-
-class Whitening(NamedTuple):
-    """What a layer needs to know besides x: R = L⁻¹, the precision of Kuf, and the units it consists of, if it does."""
-
-    R: Float64[Tensor, "M M"]
-    dtype: torch.dtype
-    units: Units | None
+from actgp.sphere import lift, project
 
 
 class InducingFeatures(nn.Module, ABC):
@@ -71,28 +35,28 @@ class InducingFeatures(nn.Module, ABC):
         """How many of the inducing variables, from the first on, the mean may use: all of them, unless they say so."""
         return self.num_inducing
 
-    @abstractmethod
-    def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
-        """Cov(u_m, u_m'). In float64 in every model: it is ill-conditioned, and only M × M."""
-
-    @abstractmethod
-    def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
-        """Kuf for inputs that have been checked: what runs inside a training step."""
-
-    def inverse_cholesky(self, kernel: Kernel) -> Inverse:
-        """L⁻¹, L Lᵀ = Kuu."""
-        R = inverse_cholesky(self.Kuu(kernel))
-        return Inverse(R, magnification(R))
-
-    def units(self, kernel: Kernel, dtype: torch.dtype) -> Units | None:
-        """The hidden units that Kuf consists of, in a precision; None for features that are not of this kind."""
+    def units(self, kernel: Kernel) -> Units | None:
+        """The hidden units that Kuf consists of; None for features that are not of this kind."""
         return None
 
-    def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
-        """What a layer needs to know besides x; Kuf in a precision, or in float64 where that will not do."""
-        R, largest = self.inverse_cholesky(kernel)
-        own = precision_for(dtype, largest)
-        return Whitening(R, own, self.units(kernel, own))
+    def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
+        """Cov(u_m, u_m'). In float64 in every model: it is ill-conditioned, and only M × M."""
+        units = self._units(kernel)
+        c = units.amplitudes()
+        return c.unsqueeze(-1) * c * units.normalised().Phi().dense() / units.variance.double()
+
+    def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
+        """Kuf for inputs that have been checked."""
+        units = self._units(kernel)
+        amplitudes, (lengthscale, vectors) = units.amplitudes(), (units.lengthscale, units.normalised().vectors)
+        radius, x = project(lift(X / lengthscale.to(X)))
+        Kfu = radius.unsqueeze(-1) * units.shapes(x @ vectors.to(X).T)  # [N, M]
+        return (Kfu * amplitudes.to(X)).T
+
+    def _units(self, kernel: Kernel) -> Units:
+        units = self.units(kernel)
+        assert units is not None  # features of another kind have Kuu and cross of their own
+        return units
 
     @full_precision
     def Kuf(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:

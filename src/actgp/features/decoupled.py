@@ -14,21 +14,20 @@ and a q that is independent between the two blocks is the decoupled one. The fir
 alone, up to the jitter: adding points, or moving them, leaves the network as it is where their means are zero.
 """
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float, Float64
-from torch import Tensor
 
 from actgp import checks
 from actgp.features.activated import ActivatedFeatures
-from actgp.features.base import InducingFeatures, Inverse, magnification
+from actgp.features.base import InducingFeatures
 from actgp.features.mismatch import mismatches
 from actgp.features.points import InducingPoints
 from actgp.features.units import Shapes, Units
-from actgp.linalg import inverse_cholesky
 from actgp.persistence import savable
+from actgp.sphere import lift
 
 MeanFrom = Literal["both", "activations"]
 
@@ -72,45 +71,15 @@ class DecoupledFeatures(InducingFeatures):
     def input_dim(self) -> int:
         return self.activated.input_dim
 
-    def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
-        Kuv = self.activated.cross(kernel, self.points.locations.double())  # [M, K]
-        above = torch.cat([self.activated.Kuu(kernel), Kuv], dim=1)
-        return torch.cat([above, torch.cat([Kuv.T, self.points.Kuu(kernel)], dim=1)])
-
-    def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
-        return torch.cat([self.activated.cross(kernel, X), self.points.cross(kernel, X)])
-
-    def inverse_cholesky(self, kernel: Kernel) -> Inverse:
-        R_u, magnified = self.activated.inverse_cholesky(kernel)
-        A = self.activated.cross(kernel, self.points.locations.double()).T @ R_u.T  # A_u(Z): [K, M]
-        Kvv = self.points.Kuu(kernel)
-        R, R_s = joint_inverse(R_u, A, Kvv)
-        return Inverse(R, max(magnified, magnification(R_s, Kvv.diagonal().mean().sqrt())))
-
-    def units(self, kernel: Kernel, dtype: torch.dtype) -> Units | None:
-        """The activations, and, under a zonal kernel, the points after them."""
-        own, others = self.activated.units(kernel, dtype), self.points.units(kernel, dtype)
-        if others is None or others.amplitudes is None:
-            return None
-        return Units(
-            own.lengthscale,
-            torch.cat([own.directions, others.directions]),
-            own.variance,
-            torch.cat([others.amplitudes.new_ones(len(own.directions)), others.amplitudes]),
-            Shapes(own.shapes.activation, len(own.directions), others.shapes.kernel),
-        )
+    def units(self, kernel: Kernel) -> Units:
+        """The activations, and the points after them."""
+        own = self.activated.units(kernel)
+        points = lift(self.points.locations / own.lengthscale)
+        shapes = Shapes(own.shapes.match, own.shapes.width, kernel)
+        return replace(own, vectors=torch.cat([own.vectors, points]), shapes=shapes)
 
     def complaints(self, kernel: Kernel) -> list[str]:
         return mismatches(self.activated.match(kernel), self.activated.activation, beside_points=True)
 
     def extra_repr(self) -> str:
         return f"input_dim={self.input_dim}, num_activations={self.blocks[0]}, num_points={self.blocks[1]}"
-
-
-def joint_inverse(
-    R_u: Float64[Tensor, "M M"], A: Float64[Tensor, "K M"], Kvv: Float64[Tensor, "K K"]
-) -> tuple[Float64[Tensor, "M+K M+K"], Float64[Tensor, "K K"]]:
-    """L⁻¹ = [[R_u, 0], [−R_s A R_u, R_s]] and R_s = L_s⁻¹, from R_u = L_u⁻¹ and A = Kvu L_u⁻ᵀ."""
-    R_s = inverse_cholesky(Kvv - A @ A.T)
-    above = torch.nn.functional.pad(R_u, (0, len(R_s)))
-    return torch.cat([above, torch.cat([-R_s @ A @ R_u, R_s], dim=1)]), R_s

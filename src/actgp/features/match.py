@@ -9,15 +9,14 @@ things can go wrong (paper, section 4.3):
 * the norm grows with the truncation: the larger it is, the less each inducing variable explains.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
-from actgp.sphere import Polynomial, Zonal, polynomial, zonal_series
+from actgp.sphere import Polynomial, Zonal, evaluated, polynomial, zonal_series
 
 
 class SpectralMismatchWarning(UserWarning):
@@ -64,23 +63,21 @@ class SpectralMatch:
         """Whether energies are to be differentiated."""
         return self.kernel_energies.requires_grad or self.activation_energies.requires_grad
 
-    def sigma(self, dtype: torch.dtype, device: torch.device) -> Polynomial | Callable[[Tensor], Tensor]:
-        """σ̃(t) = Σ_n a_n P_n(t), for t of a precision: a polynomial where nothing of it is learnt."""
-        if self.learnt:
-            return partial(zonal_series, energies=self.shared, dimension=self.dimension)
-        return self.sigma_polynomial(dtype, device)
-
-    def sigma_polynomial(self, dtype: torch.dtype, device: torch.device) -> Polynomial:
-        """σ̃ likewise, for energies that are not learnt."""
+    def sigma(self, dtype: torch.dtype, device: torch.device) -> Polynomial:
+        """σ̃(t) = Σ_n a_n P_n(t) for t of a precision, where no energies are learnt."""
         return polynomial(self._shared, self.dimension, dtype, device)
 
-    def kappa(self, t: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
-        """κ(t) = Σ_n c_n P_n(t), so that Kuu = κ(Ŵ Ŵᵀ) / v."""
-        return zonal_series(t, self.norms, self.dimension)
+    def sigma_at(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """σ̃(t), with derivatives of every order."""
+        if self.learnt:
+            return zonal_series(t, self.shared, self.dimension)
+        return evaluated(self.sigma(t.dtype, t.device), t)
 
-    def kappa_polynomial(self, device: torch.device) -> Polynomial:
-        """κ in float64, for energies that are not learnt."""
-        return polynomial(self._norms, self.dimension, torch.float64, device)
+    def kappa_at(self, t: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+        """κ(t) = Σ_n c_n P_n(t), so that Kuu = κ(Ŵ Ŵᵀ) / v; likewise."""
+        if self.learnt:
+            return zonal_series(t, self.norms, self.dimension)
+        return evaluated(polynomial(self._norms, self.dimension, t.dtype, t.device), t)
 
     @cached_property
     def _shared(self) -> tuple[float, ...]:

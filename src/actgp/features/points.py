@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar, TypeGuard
 
-import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
@@ -12,6 +11,7 @@ from actgp.features.base import InducingFeatures
 from actgp.features.units import Shapes, Units
 from actgp.kernels import ZonalKernel
 from actgp.persistence import Sizes, savable
+from actgp.sphere import lift
 
 
 def is_zonal(kernel: Kernel) -> TypeGuard[ZonalKernel]:
@@ -48,27 +48,21 @@ class InducingPoints(InducingFeatures):
         return self.locations.shape[1]
 
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
-        Z = self.locations.double()
-        Kuu: Tensor = kernel.forward(Z, Z) if is_zonal(kernel) else kernel(Z).to_dense()
+        if is_zonal(kernel):
+            return super().Kuu(kernel)
+        Kuu: Tensor = kernel(self.locations.double()).to_dense()
         return Kuu
 
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         Kuf: Tensor = kernel(self.locations.to(X), X).to_dense()
         return Kuf
 
-    def units(self, kernel: Kernel, dtype: torch.dtype) -> Units | None:
+    def units(self, kernel: Kernel) -> Units | None:
         """k(z, x) = (v r_z) r s(ẑ · x̂)."""
         if not is_zonal(kernel):
             return None
-        radius, directions = kernel.polar(self.locations.double())
-        amplitudes = kernel.variance.double() * radius
-        return Units(
-            kernel.lengthscale.to(dtype),
-            directions.to(dtype),
-            kernel.variance.to(dtype),
-            amplitudes.to(dtype),
-            Shapes(None, 0, kernel),
-        )
+        lifted = lift(self.locations / kernel.lengthscale)
+        return Units(kernel.lengthscale, kernel.variance, lifted, Shapes(None, 0, kernel))
 
     def complaints(self, kernel: Kernel) -> list[str]:
         return []

@@ -1,61 +1,67 @@
-"""Columns of Kuf as hidden units of a network.
+"""Features under a zonal kernel, as hidden units: one formula for every covariance.
 
-    x̃ = [x / ℓ, 1],   r = ‖x̃‖,   x̂ = x̃ / r,   Kuf[m, i] = c_m r_i σ_m(ŵ_m · x̂_i),   k(x, x) = v r²
+Each input x, inducing point z and activated feature g_m is a direction on the sphere and an amplitude,
 
-For activated features σ_m is the activation, and c_m = 1. Inducing points of a zonal kernel are hidden units, too:
-σ_m is the shape of the kernel, ŵ_m the direction of the point, and c_m = v r_m.
+    x̃ = [x / ℓ, 1] = r x̂,      Cov(p, q) = a_p a_q φ_pq(p̂ · q̂)
+
+| | direction | amplitude a | φ with an input or a point | φ with a feature |
+|---|---|---|---|---|
+| input x, point z | x̂, ẑ | √v r | s, the kernel's shape | σ̃, the activation (eq. 12) |
+| feature g_m | ŵ_m | 1 / √v | σ̃ | κ (eq. 11) |
+
+so that k(x, x') = v r r' s; for features Kuf = r σ̃(ŵ · x̂) and Kuu = κ / v, and for points Kuf = v r_z r s(ẑ · x̂).
+Amplitudes of u drop out of what is whitened: with Φ = L Lᵀ for the matrix of φ between them, and Kuu = D Φ D,
+
+    A = Kfu (D L)⁻ᵀ = √v r φ(X̂ Ŵᵀ) L⁻ᵀ
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 
+from actgp.features.match import SpectralMatch
 from actgp.kernels import ZonalKernel
-from actgp.sphere import Polynomial, evaluated, lift, project
+from actgp.sphere import lift, project
 
 ROWS = 512  # for each thread: what units make of them stays in the cache, where no gradient is wanted
 
 
 @dataclass(frozen=True)
 class Shapes:
-    """What units do to t = ŵ · x̂: the first `width` of them an activation, the others the shape of a kernel.
+    """φ with an input, for each unit: the first `width` of them are activations, the others the shape of a kernel.
 
     Attributes:
-        activation: σ̃, a polynomial if its energies are fixed; None where `width` is 0.
-        width: How many units have it.
-        kernel: The kernel of the others; None where there are none.
+        match: The spectra of activation and kernel; None where `width` is 0.
+        width: How many units are activations.
+        kernel: The kernel of the others, which are inducing points; None where there are none.
     """
 
-    activation: Polynomial | Callable[[Tensor], Tensor] | None
+    match: SpectralMatch | None
     width: int
     kernel: ZonalKernel | None
 
     @property
     def fixed(self) -> bool:
         """Whether no parameter of them is learnt, so that values and slopes are functions of t alone."""
-        own = self.activation is None or isinstance(self.activation, Polynomial)
-        return own and (self.kernel is None or not self.kernel.learns_shape)
+        return not (self.match is not None and self.match.learnt) and not (self.kernel and self.kernel.learns_shape)
 
     def __call__(self, t: Float[Tensor, "N M"]) -> Float[Tensor, "N M"]:
-        """σ_m(t), differentiable any number of times."""
+        """φ_m(t), differentiable any number of times."""
         parts = []
-        if self.activation is not None:
-            own, sigma = t[:, : self.width], self.activation
-            parts.append(evaluated(sigma, own) if isinstance(sigma, Polynomial) else sigma(own))
+        if self.match is not None:
+            parts.append(self.match.sigma_at(t[:, : self.width]))
         if self.kernel is not None:
-            own = t[:, self.width :]
-            inside = own.detach().clamp(-1.0, 1.0)  # round-off aside, without cutting the gradient
-            parts.append(self.kernel.shape(own + (inside - own.detach()) if own.requires_grad else inside))
+            parts.append(self.kernel.shape_within(t[:, self.width :]))
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def with_slope(self, t: Float[Tensor, "N M"]) -> tuple[Float[Tensor, "N M"], Float[Tensor, "N M"]]:
-        """σ_m(t) and σ_m'(t), without gradients, for shapes that are fixed."""
+        """φ_m(t) and φ_m'(t), without gradients, for shapes that are fixed."""
         parts = []
-        if isinstance(self.activation, Polynomial):
-            parts.append(self.activation.with_slope(t[:, : self.width]))
+        if self.match is not None:
+            parts.append(self.match.sigma(t.dtype, t.device).with_slope(t[:, : self.width]))
         if self.kernel is not None:
             parts.append(self.kernel.shape_and_slope(t[:, self.width :]))
         if len(parts) == 1:
@@ -66,43 +72,72 @@ class Shapes:
 
 @dataclass(frozen=True)
 class Units:
-    """M hidden units in one precision.
+    """M hidden units, or a stack of L such layers.
 
     Attributes:
         lengthscale: ℓ.
-        directions: ŵ_m.
         variance: v, of the kernel.
-        amplitudes: c_m; None where all are one.
-        shapes: σ_m.
+        vectors: w_m, then z̃_m = [z_m / ℓ, 1]; once they are `normalised`, the directions ŵ_m and ẑ_m.
+        shapes: φ_m.
     """
 
-    lengthscale: Float[Tensor, "1 D"]
-    directions: Float[Tensor, "M d"]
-    variance: Float[Tensor, ""]
-    amplitudes: Float[Tensor, " M"] | None
+    lengthscale: Float[Tensor, "*L 1 D"]
+    variance: Float[Tensor, "*L"]
+    vectors: Float[Tensor, "*L M d"]
     shapes: Shapes
 
-    def Kuf(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
-        """Kuf[m, i] = c_m r_i σ_m(ŵ_m · x̂_i)."""
-        radius, x = project(lift(X / self.lengthscale))
-        Kfu = radius.unsqueeze(-1) * self.shapes(x @ self.directions.T)  # [N, M]
-        return (Kfu if self.amplitudes is None else Kfu * self.amplitudes).T
+    def to(self, dtype: torch.dtype) -> "Units":
+        """The same in another precision."""
+        return Units(self.lengthscale.to(dtype), self.variance.to(dtype), self.vectors.to(dtype), self.shapes)
 
-    def scaled(self, B: Float[Tensor, "K M"]) -> Float[Tensor, "K M"]:
-        """B, with the amplitudes taken into its columns."""
-        return B if self.amplitudes is None else B * self.amplitudes
+    def normalised(self) -> "Units":
+        """The same in double precision, with directions in place of vectors."""
+        vectors = self.vectors.double()
+        return replace(self, vectors=vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True))
+
+    def amplitudes(self) -> Float[Tensor, " M"]:
+        """√v a_m, by which Kuf is multiplied, from vectors that are not normalised: 1 for features, v r for points."""
+        radii = torch.linalg.vector_norm(self.vectors[self.shapes.width :].double(), dim=-1)
+        return torch.cat([radii.new_ones(self.shapes.width), self.variance.double() * radii])
+
+    def Phi(self) -> "Correlation":
+        """φ between the units themselves, by blocks, from their directions."""
+        width, match, kernel = self.shapes.width, self.shapes.match, self.shapes.kernel
+        w, z = self.vectors[..., :width, :], self.vectors[..., width:, :]
+        uu = vu = vv = None
+        if match is not None:
+            uu = match.kappa_at(w @ w.mT)
+        if kernel is not None:
+            vv = kernel.shape_within(z @ z.mT, coincide=True)
+            vu = None if match is None else match.sigma_at(z @ w.mT)
+        return Correlation(uu, vu, vv)
+
+
+class Correlation(NamedTuple):
+    """Φ by its blocks: of activated features, of points with them, and of points; None where there are none."""
+
+    uu: Float64[Tensor, "*L M M"] | None
+    vu: Float64[Tensor, "*L K M"] | None
+    vv: Float64[Tensor, "*L K K"] | None
+
+    def dense(self) -> Float64[Tensor, "*L M M"]:
+        """The whole matrix."""
+        if self.uu is None or self.vu is None or self.vv is None:
+            return self.vv if self.uu is None else self.uu  # type: ignore[return-value]
+        above = torch.cat([self.uu, self.vu.mT], dim=-1)
+        return torch.cat([above, torch.cat([self.vu, self.vv], dim=-1)], dim=-2)
 
 
 def through_units(
     X: Float[Tensor, "N D"], units: Units, B: Float[Tensor, "K M"]
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
-    """A = Kfu Bᵀ and k(x, x): B = L⁻¹ whitens the units, B = Vᵀ makes a layer of a network."""
-    scaled = units.scaled(B)
+    """√v r φ(X̂ Ŵᵀ) Bᵀ and k(x, x): for B = L⁻¹ it is A, for B = (L⁻ᵀ m)ᵀ a layer of a network."""
+    scaled = units.variance.sqrt() * B
     if torch.is_grad_enabled():
-        return units_product(units.shapes, X, units.lengthscale, units.directions, units.variance, scaled)
+        return units_product(units.shapes, X, units.lengthscale, units.vectors, units.variance, scaled)
     rows = ROWS * torch.get_num_threads()
     parts = [
-        units_product(units.shapes, part, units.lengthscale, units.directions, units.variance, scaled)
+        units_product(units.shapes, part, units.lengthscale, units.vectors, units.variance, scaled)
         for part in X.split(rows)
     ]
     A, prior = (torch.cat(values) for values in zip(*parts, strict=True))
@@ -112,7 +147,7 @@ def through_units(
 def units_product(
     shapes: Shapes, X: Tensor, lengthscale: Tensor, directions: Tensor, variance: Tensor, B: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """(r σ(X̂ Ŵᵀ)) Bᵀ and v r²."""
+    """(r φ(X̂ Ŵᵀ)) Bᵀ and v r²."""
     radius, x = project(lift(X / lengthscale))
-    Kfu = radius.unsqueeze(-1) * shapes(x @ directions.T)
-    return Kfu @ B.T, variance * radius.square()
+    hidden = radius.unsqueeze(-1) * shapes(x @ directions.T)
+    return hidden @ B.T, variance * radius.square()

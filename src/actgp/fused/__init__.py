@@ -3,9 +3,8 @@
 | function | replaces |
 |---|---|
 | `fused.units.through_units` | `features.units.through_units` |
-| `fused.conditional.conditional_marginals` | `layers.conditional.conditional_marginals` |
+| `fused.conditional.conditional_marginals` | `layers.variational.conditional_marginals` |
 | `fused.scales.scales` | `layers.variational.scales` |
-| `fused.whitening.whitenings` | `InducingFeatures.whitening`, for the layers of a model together |
 
 They give the same numbers with fewer operations and less memory. Second derivatives are those of the plain formula.
 """
@@ -13,6 +12,5 @@ They give the same numbers with fewer operations and less memory. Second derivat
 from actgp.fused.conditional import conditional_marginals
 from actgp.fused.scales import scales
 from actgp.fused.units import through_units
-from actgp.fused.whitening import whitenings
 
-__all__ = ["conditional_marginals", "scales", "through_units", "whitenings"]
+__all__ = ["conditional_marginals", "scales", "through_units"]

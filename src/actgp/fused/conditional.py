@@ -1,4 +1,4 @@
-"""The marginals of a layer: `layers.conditional.conditional_marginals`, with the gradient derived by hand.
+"""The marginals of a layer: `layers.variational.conditional_marginals`, with the gradient derived by hand.
 
 With C_p = A S_p and a bar for the gradient of a result with respect to what it stands over:
 
@@ -17,8 +17,8 @@ from torch.linalg import vecdot
 from actgp.autocast import full_precision
 from actgp.features.units import ROWS
 from actgp.fused.plain import differentiated
-from actgp.layers import conditional as plain
-from actgp.layers.conditional import Marginals, columns_of, product
+from actgp.layers import variational as plain
+from actgp.layers.variational import Marginals, columns_of, product
 from actgp.linalg import times_few
 
 

@@ -79,6 +79,18 @@ class ZonalKernel(Kernel):
             (slope,) = torch.autograd.grad(value.sum(), inside)
         return value.detach(), slope
 
+    def shape_within(self, t: Float[Tensor, "*shape"], *, coincide: bool = False) -> Float[Tensor, "*shape"]:
+        """s(t) for products of unit vectors, which round-off may carry past ±1: there clamp() would cut the gradient.
+
+        Args:
+            t: Products x̂ · x̂'.
+            coincide: Whether rows and columns are the same vectors, so that the diagonal is exactly one.
+        """
+        exact = t.detach().clamp(-1.0, 1.0)
+        if coincide:
+            exact.diagonal(dim1=-2, dim2=-1).fill_(1.0)
+        return self.shape(t + (exact - t.detach()) if t.requires_grad else exact)
+
     def random_shapes(self, num_features: int, *, generator: torch.Generator | None = None) -> RandomShapes:
         """What functions of the prior are drawn with; by default a series of as many levels as it takes.
 
@@ -135,13 +147,12 @@ class ZonalKernel(Kernel):
         if diag:
             if x1 is x2:
                 return self.variance.unsqueeze(-1) * r1.square()  # s(1) = 1
-            t = (direction1 * direction2).sum(-1)  # [N]
-            t = _exactly(t, torch.ones_like(t, dtype=torch.bool) if coincide else None)
-            return self.variance.unsqueeze(-1) * r1 * r2 * self.shape(t)
-        t = direction1 @ direction2.mT  # [N, M]
-        t = _exactly(t, torch.eye(t.shape[-1], dtype=torch.bool, device=t.device) if coincide else None)
+            t = (direction1 * direction2).sum(-1, keepdim=True).unsqueeze(-1)  # [N, 1, 1]
+            shape = self.shape_within(t, coincide=coincide).flatten(-3)
+            return self.variance.unsqueeze(-1) * r1 * r2 * shape
         radii = r1.unsqueeze(-1) * r2.unsqueeze(-2)  # [N, M]
-        return self.variance[..., None, None] * radii * self.shape(t)
+        shape = self.shape_within(direction1 @ direction2.mT, coincide=coincide)
+        return self.variance[..., None, None] * radii * shape
 
     def __call__(self, x1: Tensor, x2: Tensor | None = None, *args: Any, **kwargs: Any) -> Any:
         for x in (x1,) if x2 is None else (x1, x2):
@@ -156,14 +167,3 @@ class ZonalKernel(Kernel):
 
 def _positive() -> Positive:
     return Positive(transform=torch.exp, inv_transform=torch.log)
-
-
-def _exactly(t: Tensor, ones: Tensor | None) -> Tensor:
-    """t, put into [−1, 1] and to 1 where points coincide, without touching its gradient.
-
-    Round-off may carry a product of unit vectors past 1; clamp() would also cut the gradient there.
-    """
-    exact = t.detach().clamp(-1.0, 1.0)
-    if ones is not None:
-        exact = exact.masked_fill(ones, 1.0)
-    return t + (exact - t.detach())

@@ -1,11 +1,18 @@
 """GP layers: q(u), conditionals and KL; and the network layer that is their mean."""
 
-from actgp.layers.conditional import Marginals
-from actgp.layers.gp_layer import Constants, GPLayer, PriorMean, constants_and_kl
-from actgp.layers.network import NetworkLayer, mean_function, mean_functions
+from actgp.layers.gp_layer import (
+    Constants,
+    GPLayer,
+    PriorMean,
+    constants_and_kl,
+    kernel_products,
+    mean_function,
+    mean_functions,
+)
+from actgp.layers.network import NetworkLayer
 from actgp.layers.pairing import check_kernel, check_pair
 from actgp.layers.pathwise import LayerFunction, draw_functions
-from actgp.layers.variational import WhitenedGaussian
+from actgp.layers.variational import Marginals, WhitenedGaussian
 
 __all__ = [
     "Constants",
@@ -19,6 +26,7 @@ __all__ = [
     "check_pair",
     "constants_and_kl",
     "draw_functions",
+    "kernel_products",
     "mean_function",
     "mean_functions",
 ]

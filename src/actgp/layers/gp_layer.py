@@ -7,7 +7,8 @@
 A prior mean of x itself, instead of zero, is a skip connection of the network layer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -18,15 +19,15 @@ from torch import Tensor, nn
 
 from actgp import checks, fused
 from actgp.autocast import full_precision
-from actgp.features import InducingFeatures, Whitening
-from actgp.layers.conditional import Marginals, unexplained
+from actgp.features import DecoupledFeatures, InducingFeatures, Whitening, inverse_factor, whitening, whitenings
 from actgp.layers.horizon import Horizon, check_horizon
 from actgp.layers.pairing import check_pair
-from actgp.layers.variational import Scales, WhitenedGaussian
+from actgp.layers.variational import Marginals, Scales, WhitenedGaussian, unexplained
 from actgp.linalg import Cholesky, stable_cholesky
 from actgp.persistence import Sizes, refuse_to_save, savable
 
 PriorMean = Literal["zero", "identity"]
+Mean = Callable[[Float[Tensor, "N D"]], Float[Tensor, "N P"]]
 
 
 class Constants(NamedTuple):
@@ -98,8 +99,8 @@ class GPLayer(nn.Module):
         return stable_cholesky(self.features.Kuu(self.kernel))
 
     def inverse_cholesky(self) -> Float64[Tensor, "M M"]:
-        """L⁻¹."""
-        return self.features.inverse_cholesky(self.kernel).R
+        """L⁻¹, L Lᵀ = Kuu."""
+        return inverse_factor(self.features, self.kernel)
 
     @full_precision
     def constants(self) -> Constants:
@@ -109,7 +110,7 @@ class GPLayer(nn.Module):
     @full_precision
     def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         """A = Kfu L⁻ᵀ, in the precision of X."""
-        return self._whiten(X, self.features.whitening(self.kernel))[0]
+        return self._whiten(X, whitening(self.features, self.kernel))[0]
 
     def forward(self, X: Float[Tensor, "N D"]) -> Marginals:
         """The marginals of q(f(x_i)) for each output."""
@@ -118,8 +119,8 @@ class GPLayer(nn.Module):
     @full_precision
     def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
         """As `forward`, with what does not depend on X already computed."""
-        whitening, m, scales = constants
-        mean, variance = fused.conditional_marginals(*self._whiten(X, whitening), m, *scales)
+        found, m, scales = constants
+        mean, variance = fused.conditional_marginals(*self._whiten(X, found), m, *scales)
         if (beyond := self.beyond) is not None:
             variance = variance + beyond.variance(X).unsqueeze(-1)
         return Marginals(self._with_prior_mean(mean, X), variance)
@@ -132,7 +133,7 @@ class GPLayer(nn.Module):
     @full_precision
     def unexplained(self, X: Float[Tensor, "N D"]) -> Float[Tensor, " N"]:
         """The part of the prior variance k(x, x) that no q(u) can explain: 1 − Σ A² / k(x, x), never below zero."""
-        A, prior = self._whiten(X, self.features.whitening(self.kernel))
+        A, prior = self._whiten(X, whitening(self.features, self.kernel))
         return unexplained(A, prior) / prior
 
     @full_precision
@@ -154,9 +155,9 @@ class GPLayer(nn.Module):
         """KL(q(u) ‖ p(u)), summed over outputs."""
         return self.q.kl()
 
-    def _whiten(self, X: Float[Tensor, "N D"], whitening: Whitening) -> tuple[Tensor, Tensor]:
+    def _whiten(self, X: Float[Tensor, "N D"], found: Whitening) -> tuple[Tensor, Tensor]:
         """A and k(x, x), in the precision of X; Kuf in that of L⁻¹."""
-        A, prior = kernel_products(self.features, self.kernel, X, whitening.R, whitening)
+        A, prior = kernel_products(self.features, self.kernel, X, found.R, found)
         return A.to(X.dtype), prior.to(X.dtype)
 
     def _with_prior_mean(self, mean: Float[Tensor, "N P"], X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
@@ -164,23 +165,59 @@ class GPLayer(nn.Module):
 
 
 def kernel_products(
-    features: InducingFeatures, kernel: Kernel, X: Float[Tensor, "N D"], B: Float64[Tensor, "K M"], whitening: Whitening
+    features: InducingFeatures, kernel: Kernel, X: Float[Tensor, "N D"], B: Float64[Tensor, "K M"], found: Whitening
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
     """Kfu Bᵀ and k(x, x), in the precision of the whitening; through hidden units, where features consist of them."""
-    X, B = X.to(whitening.dtype), B.to(whitening.dtype)
-    if whitening.units is not None:
-        return fused.through_units(X, whitening.units, B)
+    X, B = X.to(found.dtype), B.to(found.dtype)
+    if found.units is not None:
+        return fused.through_units(X, found.units, B)
     return features.cross(kernel, X).T @ B.T, kernel(X, diag=True)
 
 
 def constants_and_kl(layers: Sequence[GPLayer]) -> tuple[list[Constants], Float[Tensor, ""]]:
     """What does not depend on x, of several layers of one precision, and the sum of their KL(q(u) ‖ p(u))."""
-    found = fused.whitenings([(layer.features, layer.kernel) for layer in layers], layers[0].q.raw_mean.dtype)
+    found = whitenings([(layer.features, layer.kernel) for layer in layers], layers[0].q.raw_mean.dtype)
     scales = [fused.scales(layer.q.raw_scale_tril, layer.q.blocks) for layer in layers]
     constants = [Constants(w, layer.q.mean, S) for w, layer, S in zip(found, layers, scales, strict=True)]
-    return constants, sum_of([layer.q.kl(S) for layer, S in zip(layers, scales, strict=True)])
+    return constants, torch.stack([layer.q.kl(S) for layer, S in zip(layers, scales, strict=True)]).sum()
 
 
-def sum_of(values: Sequence[Float[Tensor, ""]]) -> Float[Tensor, ""]:
-    """Σ of scalars."""
-    return torch.stack(tuple(values)).sum()
+@full_precision
+def mean_functions(layers: Sequence[GPLayer]) -> list[Mean]:
+    """x ↦ Kfu V (+ x), V = L⁻ᵀ m: the mean of each layer, in its own precision, with gradients for its parameters.
+
+    Inducing points beside activations take part once they have means.
+    """
+    if not layers:
+        return []
+    pairs, means = [], []
+    for layer in layers:
+        features, m = layer.features, layer.q.mean
+        if isinstance(features, DecoupledFeatures) and not m[features.blocks[0] :].any():
+            features, m = features.activated, m[: features.blocks[0]]
+        pairs.append((features, layer.kernel))
+        means.append(m)
+    found = whitenings(pairs, means[0].dtype)
+    return [
+        partial(_mean_at, features, layer.kernel, m.T.double() @ w.R, w, layer.prior_mean == "identity")
+        for layer, (features, _), m, w in zip(layers, pairs, means, found, strict=True)
+    ]
+
+
+@full_precision
+def _mean_at(
+    features: InducingFeatures,
+    kernel: Kernel,
+    outputs: Float64[Tensor, "P M"],
+    found: Whitening,
+    skip: bool,
+    X: Float[Tensor, "N D"],
+) -> Float[Tensor, "N P"]:
+    """Kfu V (+ x), for Vᵀ."""
+    f = kernel_products(features, kernel, X, outputs, found)[0].to(X.dtype)
+    return X + f if skip else f
+
+
+def mean_function(layer: GPLayer) -> Mean:
+    """The mean of one layer, likewise."""
+    return mean_functions((layer,))[0]

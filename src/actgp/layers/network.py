@@ -1,44 +1,37 @@
 """A GP layer's mean as a layer of a network: plain tensors and operations, ready for export.
 
-hidden = r σ̃(W x̂) for activations, or k(Z, x) for inducing points;   output = Vᵀ hidden (+ x)
+hidden = r σ̃(W x̂) for activations, r s(Z x̂) for inducing points, or k(Z, x);   output = Vᵀ hidden (+ x)
 """
 
 import copy
-from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float, Float64
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from actgp import fused
 from actgp.autocast import full_precision
-from actgp.features import DecoupledFeatures, InducingFeatures, InducingPoints, Units, Whitening
-from actgp.layers.gp_layer import GPLayer, kernel_products
+from actgp.features import InducingFeatures, InducingPoints, Units, whitening
+from actgp.layers.gp_layer import GPLayer
 from actgp.sphere import lift, project
-
-Mean = Callable[[Float[Tensor, "N D"]], Float[Tensor, "N P"]]
 
 
 class HiddenUnits(nn.Module):
-    """x ↦ c r σ(W x̂), x̃ = [x / ℓ, 1]: hidden units with their bias and input scales, as in `features.units`.
+    """x ↦ r φ(W x̂), x̃ = [x / ℓ, 1]: hidden units with their bias and input scales, as in `features.units`.
 
     Args:
-        units: The units, once for each precision that the network may be cast to; the first is the one it begins in.
+        units: The units, in the precision that the network begins in; it may be cast to another.
     """
 
-    amplitudes: Tensor | None
-
-    def __init__(self, *units: Units) -> None:
+    def __init__(self, units: Units) -> None:
         super().__init__()
-        first = units[0]
-        self.scales = nn.Parameter(first.lengthscale.clone())  # [1, D]
-        self.weights = nn.Parameter(first.directions.clone())  # [M, d]
-        self.register_parameter("amplitudes", None if first.amplitudes is None else nn.Parameter(first.amplitudes))
-        self.kernel = copy.deepcopy(first.shapes.kernel)
-        self.width = first.shapes.width
-        self.activations = {own.directions.dtype: own.shapes.activation for own in units}
+        self.scales = nn.Parameter(units.lengthscale.clone())  # [1, D]
+        self.weights = nn.Parameter(units.vectors.clone())  # [M, d]
+        self.kernel, self.width = copy.deepcopy(units.shapes.kernel), units.shapes.width
+        match, device = units.shapes.match, units.vectors.device
+        self.activations = {
+            dtype: None if match is None else match.sigma(dtype, device) for dtype in (torch.float32, torch.float64)
+        }
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
         radius, direction = project(lift(X / self.scales))
@@ -47,8 +40,7 @@ class HiddenUnits(nn.Module):
             hidden.append(activation(t[:, : self.width]))
         if self.kernel is not None:
             hidden.append(self.kernel.shape(t[:, self.width :].clamp(-1.0, 1.0)))
-        values = radius.unsqueeze(-1) * torch.cat(hidden, dim=1)
-        return values if self.amplitudes is None else values * self.amplitudes
+        return radius.unsqueeze(-1) * torch.cat(hidden, dim=1)
 
 
 class KernelUnits(nn.Module):
@@ -84,9 +76,12 @@ class NetworkLayer(nn.Module):
     def __init__(self, layer: GPLayer) -> None:
         super().__init__()
         with torch.no_grad():
-            R, dtype, _ = layer.features.whitening(layer.kernel, layer.q.raw_mean.dtype)
-            self.units = units_of(layer.features, layer.kernel, dtype)
-            self.output_weights = nn.Parameter((R.mT @ layer.q.mean.double()).to(dtype))  # V: [M, P]
+            R, dtype, units = whitening(layer.features, layer.kernel, layer.q.raw_mean.dtype)
+            V = R.mT @ layer.q.mean.double()  # [M, P]
+            if units is not None:
+                V = units.variance.double().sqrt() * V
+            self.units = HiddenUnits(units) if units is not None else _units_of(layer.features, layer.kernel, dtype)
+            self.output_weights = nn.Parameter(V.to(dtype))
         self.skip = layer.prior_mean == "identity"
 
     @full_precision
@@ -97,59 +92,8 @@ class NetworkLayer(nn.Module):
         return output.to(torch.promote_types(X.dtype, torch.float32))  # from a backbone under autocast, less may come
 
 
-def units_of(features: InducingFeatures, kernel: Kernel, dtype: torch.dtype) -> nn.Module:
-    """The hidden units that features are."""
-    units = features.units(kernel, dtype)
-    if units is not None:
-        other = features.units(kernel, torch.float32 if dtype == torch.float64 else torch.float64)
-        return HiddenUnits(units, units if other is None else other)
+def _units_of(features: InducingFeatures, kernel: Kernel, dtype: torch.dtype) -> nn.Module:
+    """What features are that do not consist of hidden units."""
     if isinstance(features, InducingPoints):
         return KernelUnits(features, kernel, dtype)
     return FeatureUnits(features, kernel, dtype)
-
-
-@full_precision
-def mean_functions(layers: Sequence[GPLayer]) -> list[Mean]:
-    """x ↦ Kfu V (+ x), V = L⁻ᵀ m: the mean of each layer, in its own precision, with gradients for its parameters.
-
-    Inducing points beside activations take part once they have means.
-    """
-    if not layers:
-        return []
-    pairs, means = [], []
-    for layer in layers:
-        features, m = layer.features, layer.q.mean
-        if isinstance(features, DecoupledFeatures) and not m[features.blocks[0] :].any():
-            features, m = features.activated, m[: features.blocks[0]]
-        pairs.append((features, layer.kernel))
-        means.append(m)
-    found = fused.whitenings(pairs, means[0].dtype)
-    return [
-        _mean(features, layer.kernel, m, whitening, layer.prior_mean == "identity")
-        for layer, (features, _), m, whitening in zip(layers, pairs, means, found, strict=True)
-    ]
-
-
-def _mean(
-    features: InducingFeatures, kernel: Kernel, m: Float[Tensor, "M P"], whitening: Whitening, skip: bool
-) -> Mean:
-    outputs = m.T.double() @ whitening.R  # Vᵀ: [P, M]
-    return partial(_mean_at, features, kernel, outputs, whitening, skip)
-
-
-@full_precision
-def _mean_at(
-    features: InducingFeatures,
-    kernel: Kernel,
-    outputs: Float64[Tensor, "P M"],
-    whitening: Whitening,
-    skip: bool,
-    X: Float[Tensor, "N D"],
-) -> Float[Tensor, "N P"]:
-    f = kernel_products(features, kernel, X, outputs, whitening)[0].to(X.dtype)
-    return X + f if skip else f
-
-
-def mean_function(layer: GPLayer) -> Mean:
-    """The mean of one layer, likewise."""
-    return mean_functions((layer,))[0]

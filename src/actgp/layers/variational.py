@@ -1,19 +1,24 @@
-"""The variational distribution of whitened inducing variables.
+"""The variational distribution of whitened inducing variables, and the marginals of f that follow from it.
 
 u = L v with L Lᵀ = Kuu, prior p(v) = N(0, I), and one Gaussian for each of P outputs:
 
     q(v_p) = N(m_p, S_p S_pᵀ)
     KL     = ½ Σ_p (‖S_p‖² + ‖m_p‖² − M − 2 Σ_i log S_p[i, i])
 
+    mean = A m,    var_p = k − Σ A² + Σ (A S_p)²,    A = Kfu L⁻ᵀ: [N, M]
+
 Where variables come in groups that are independent under q, such as hidden units and inducing points, S_p is
 block-diagonal.
 """
 
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.linalg import vector_norm
 
 from actgp.linalg import lower_triangle
 
@@ -106,3 +111,42 @@ def diagonal_blocks(matrices: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -
     """Views of the blocks on the diagonal."""
     ends = list(accumulate(blocks, initial=0))
     return [matrices[:, start:end, start:end] for start, end in pairwise(ends)]
+
+
+class Marginals(NamedTuple):
+    """Independent Gaussians, one for each input and output."""
+
+    mean: Float[Tensor, "N P"]
+    variance: Float[Tensor, "N P"]
+
+
+def conditional_marginals(
+    A: Float[Tensor, "N M"], prior: Float[Tensor, " N"], mean: Float[Tensor, "M P"], *scales: Float[Tensor, "B P B"]
+) -> Marginals:
+    """The marginals of f given q(v).
+
+    Args:
+        A: Whitened covariances.
+        prior: k(x, x).
+        mean: m.
+        scales: Blocks of S, rows first, S_p[i, j] at [i, p, j], so that A S_p of all outputs p is one matrix product.
+    """
+    variance = unexplained(A, prior).unsqueeze(-1)
+    for columns, S in zip(columns_of(A, scales), scales, strict=True):
+        variance = variance + vector_norm(product(columns, S), dim=-1).square()
+    return Marginals(A @ mean, variance)
+
+
+def unexplained(A: Float[Tensor, "N M"], prior: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """k(x, x) − Σ A²: the prior variance that no q(v) can explain; never below zero."""
+    return (prior - A.square().sum(-1)).clamp_min(0.0)
+
+
+def columns_of(A: Float[Tensor, "N M"], scales: Sequence[Tensor]) -> Sequence[Float[Tensor, "N B"]]:
+    """Those that belong to each block."""
+    return A.split([len(S) for S in scales], dim=1)
+
+
+def product(A: Float[Tensor, "N B"], S: Float[Tensor, "B P B"]) -> Float[Tensor, "N P B"]:
+    """A S_p for every output p."""
+    return torch.mm(A, S.flatten(1)).unflatten(1, S.shape[1:])

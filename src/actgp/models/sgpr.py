@@ -17,8 +17,8 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.features import InducingFeatures
-from actgp.layers import Marginals, check_pair
+from actgp.features import InducingFeatures, Whitening, inverse_factor, whitening
+from actgp.layers import Marginals, check_pair, kernel_products
 from actgp.likelihoods import gaussian, targets
 from actgp.linalg import Cholesky, stable_cholesky
 from actgp.models.prediction import Prediction
@@ -33,7 +33,7 @@ class Posterior(NamedTuple):
 
 
 class _Factors(NamedTuple):
-    L: Float64[Tensor, "M M"]
+    whitening: Whitening
     LB: Float64[Tensor, "M M"]
     c: Float64[Tensor, "M P"]
     unexplained: Float64[Tensor, ""]  # Σ k(x,x) − Σ A²
@@ -77,7 +77,7 @@ class SGPR(nn.Module):
         self.double()
 
     def cholesky(self) -> Cholesky:
-        """L of Kuu, with the jitter that it took."""
+        """The Cholesky factor of Kuu, with the jitter that it took."""
         return stable_cholesky(self.features.Kuu(self.kernel))
 
     def elbo(self) -> Float64[Tensor, ""]:
@@ -96,14 +96,16 @@ class SGPR(nn.Module):
         inverse = torch.linalg.solve_triangular(LB, torch.eye(len(LB)).to(LB), upper=False)
         return Posterior(mean, stable_cholesky(inverse.mT @ inverse, relative_jitter=0.0).L)  # B⁻¹ = LB⁻ᵀ LB⁻¹
 
+    def output_weights(self) -> Float64[Tensor, "M P"]:
+        """V = L⁻ᵀ m: the mean is the network layer Kufᵀ V."""
+        return inverse_factor(self.features, self.kernel).mT @ self.posterior().mean
+
     def forward(self, X: Float[Tensor, "N D"]) -> Marginals:
         """Means and variances of q(f(x_i)), differentiable in everything."""
-        L, LB, c, _ = self._factors()
-        X64 = X.double()
-        A = torch.linalg.solve_triangular(L, self.features.Kuf(self.kernel, X64), upper=False)  # [M, N]
+        whitened, LB, c, _ = self._factors()
+        A, prior = self._products(X, whitened)
         R = torch.linalg.solve_triangular(LB, A, upper=False)  # [M, N]
         # var = k − Σ A² + Σ (LB⁻¹ A)²
-        prior: Tensor = self.kernel(X64, diag=True)
         variance = (prior - A.square().sum(0)).clamp_min(0.0) + R.square().sum(0)  # [N]
         return Marginals((R.T @ c).to(X), variance.unsqueeze(-1).expand(-1, self.y.shape[1]).to(X))
 
@@ -123,11 +125,15 @@ class SGPR(nn.Module):
         return {"X": self.X, "y": self.y, **parts}
 
     def _factors(self) -> _Factors:
-        L = self.cholesky().L
+        whitened = whitening(self.features, self.kernel)
         noise = self.likelihood.noise.double().squeeze()
-        A = torch.linalg.solve_triangular(L, self.features.Kuf(self.kernel, self.X.double()), upper=False)  # [M, N]
-        B = torch.eye(len(L)).to(L) + A @ A.T / noise  # [M, M]
+        A, prior = self._products(self.X, whitened)
+        B = torch.eye(len(A)).to(A) + A @ A.T / noise  # [M, M]
         LB = stable_cholesky(B, relative_jitter=0.0).L
         c = torch.linalg.solve_triangular(LB, A @ self.y.double(), upper=False) / noise  # [M, P]
-        prior: Tensor = self.kernel(self.X.double(), diag=True)
-        return _Factors(L, LB, c, prior.sum() - A.square().sum())
+        return _Factors(whitened, LB, c, prior.sum() - A.square().sum())
+
+    def _products(self, X: Tensor, whitened: Whitening) -> tuple[Float64[Tensor, "M N"], Float64[Tensor, " N"]]:
+        """A and k(x, x)."""
+        A, prior = kernel_products(self.features, self.kernel, X.double(), whitened.R, whitened)
+        return A.T, prior

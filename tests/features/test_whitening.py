@@ -6,8 +6,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 import actgp
-from actgp import fused
-from actgp.features import InducingFeatures, Whitening
+from actgp.features import InducingFeatures, whitening, whitenings
 from actgp.layers import mean_functions
 
 Pair = tuple[InducingFeatures, Kernel]
@@ -50,17 +49,47 @@ def gradients(outputs: list[Tensor], pairs: list[Pair]) -> list[Tensor | None]:
     return list(torch.autograd.grad(total, parameters, allow_unused=True))
 
 
+KERNELS = {
+    "arccosine": actgp.ArcCosine,
+    "order 2": lambda D: actgp.ArcCosine(D, order=2),
+    "matched": actgp.MatchedKernel,
+    "matern": actgp.ZonalMatern,
+    "rbf": actgp.ZonalRBF,
+    "spectral": lambda D: actgp.SpectralKernel(D, [0.3, 0.4, 0.2, 0.1]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::actgp.SpectralMismatchWarning")
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("parts", ["units", "points", "both"])
+def test_it_is_the_inverse_of_the_cholesky_factor_in_values_and_gradients(name: str, parts: str) -> None:
+    few = actgp.ActivatedFeatures(3, 3, num_levels=4, generator=torch.Generator().manual_seed(0))
+    features = {"units": few, "points": points(1, 3), "both": actgp.DecoupledFeatures(few, points(1, 3))}[
+        parts
+    ].double()
+    kernel = KERNELS[name](3).double()
+    with torch.no_grad():
+        kernel.lengthscale, kernel.variance = torch.tensor([0.7, 1.1, 1.6]), 1.3
+    L = torch.linalg.cholesky(features.Kuu(kernel))
+    layer = actgp.GPLayer(kernel, features)
+    found = layer.inverse_cholesky(), torch.linalg.solve_triangular(L, torch.eye(len(L)).double(), upper=False)
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
+    for one, other in zip(*(gradients([R], [(features, kernel)]) for R in found), strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4 * other.abs().max().item())
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-7), (torch.float32, 2e-4)])
 def test_whitened_together_as_each_by_itself(dtype: torch.dtype, tolerance: float) -> None:
     pairs = mixed(dtype)
-    together = fused.whitenings(pairs, dtype)
-    alone = [features.whitening(kernel, dtype) for features, kernel in pairs]
+    together = whitenings(pairs, dtype)
+    alone = [whitening(features, kernel, dtype) for features, kernel in pairs]
     for one, other in zip(together, alone, strict=True):
         assert one.dtype == other.dtype
         torch.testing.assert_close(one.R, other.R, rtol=tolerance, atol=tolerance)
-        torch.testing.assert_close(one.units.directions, other.units.directions)
-        assert (one.units.amplitudes is None) == (other.units.amplitudes is None)
-    found = [gradients([whitening.R for whitening in each], pairs) for each in (together, alone)]
+        torch.testing.assert_close(one.units.vectors, other.units.vectors)
+    found = [gradients([found.R for found in each], pairs) for each in (together, alone)]
     for one, other in zip(*found, strict=True):
         assert (one is None) == (other is None)
         if one is not None:
@@ -76,7 +105,7 @@ def test_means_are_products_with_V(dtype: torch.dtype, tolerance: float) -> None
         for layer in layers:
             layer.q.raw_mean.normal_(generator=g)
     for layer, mean in zip(layers, mean_functions(layers), strict=True):
-        V = layer.features.whitening(layer.kernel).R.mT @ layer.q.mean.double()
+        V = layer.output_weights()
         expected = layer.features.Kuf(layer.kernel, X.double()).T @ V
         torch.testing.assert_close(mean(X).double(), expected, rtol=tolerance, atol=tolerance)
 
@@ -86,8 +115,8 @@ def test_a_layer_that_needs_more_jitter_leaves_the_others_alone() -> None:
     with torch.no_grad():
         bad.weights.copy_(bad.weights[:1].expand_as(bad.weights))  # K of rank one
     kernels = [actgp.ArcCosine(3).double() for _ in range(2)]
-    together = fused.whitenings([(good, kernels[0]), (bad, kernels[1])], torch.float64)
-    torch.testing.assert_close(together[0].R, good.whitening(kernels[0]).R)
+    together = whitenings([(good, kernels[0]), (bad, kernels[1])], torch.float64)
+    torch.testing.assert_close(together[0].R, whitening(good, kernels[0]).R)
     assert torch.isfinite(together[1].R).all()
 
 
@@ -97,8 +126,8 @@ def test_double_precision_for_all_of_a_stack_where_one_needs_it() -> None:
     with torch.no_grad():
         bad.weights[1] = bad.weights[0] * (1 + 1e-4)
         bad.weights[1, 0] += 1e-4
-    alone = good.whitening(kernels[0], torch.float32)
-    together = fused.whitenings([(good, kernels[0]), (bad, kernels[1])], torch.float32)
+    alone = whitening(good, kernels[0], torch.float32)
+    together = whitenings([(good, kernels[0]), (bad, kernels[1])], torch.float32)
     assert alone.dtype == torch.float32
     assert all(each.dtype == torch.float64 for each in together)
 
@@ -144,17 +173,6 @@ def test_gradients_that_can_be_differentiated_again_are_the_same(num_points: int
                 torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-7)
 
 
-def test_features_of_a_derived_class_whiten_themselves() -> None:
-    class Doubled(actgp.ActivatedFeatures):
-        def whitening(self, kernel: Kernel, dtype: torch.dtype = torch.float64) -> Whitening:
-            plain = super().whitening(kernel, dtype)
-            return plain._replace(R=2 * plain.R)
-
-    kernel, features = actgp.ArcCosine(3), Doubled(3, 5)
-    (found,) = fused.whitenings([(features, kernel)], torch.float64)
-    torch.testing.assert_close(found.R, features.whitening(kernel).R)
-
-
 def test_outputs_may_be_changed_in_place() -> None:
     model = actgp.deep_gp(3, num_layers=2, num_inducing=6)
     X = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
@@ -169,16 +187,16 @@ def test_precision_is_double_where_points_are_close(spread: float, dtype: torch.
     close = actgp.InducingPoints(spread * torch.randn(5, 3, generator=g))
     features = actgp.DecoupledFeatures(actgp.ActivatedFeatures(3, 4, generator=g), close)
     with torch.set_grad_enabled(gradients):
-        (found,) = fused.whitenings([(features, actgp.ArcCosine(3))], torch.float32)
-    assert found.dtype == found.units.directions.dtype == found.units.amplitudes.dtype == dtype
+        (found,) = whitenings([(features, actgp.ArcCosine(3))], torch.float32)
+    assert found.dtype == found.units.vectors.dtype == dtype
 
 
 def test_float32_is_used_for_units_where_their_round_off_stays_small() -> None:
     for D, expected in ((2, torch.float64), (8, torch.float32)):
         layer = actgp.GPLayer(actgp.ArcCosine(D), actgp.ActivatedFeatures(D, 64))
-        found = layer.features.whitening(layer.kernel, torch.float32)
-        assert found.dtype == found.units.directions.dtype == expected
-        assert layer.features.whitening(layer.kernel).dtype == torch.float64
+        found = whitening(layer.features, layer.kernel, torch.float32)
+        assert found.dtype == found.units.vectors.dtype == expected
+        assert whitening(layer.features, layer.kernel).dtype == torch.float64
         X = torch.randn(50, D, generator=torch.Generator().manual_seed(0))
         with torch.no_grad():
             A, prior = layer.whiten(X).double(), layer.kernel(X, diag=True).double()
