@@ -22,7 +22,7 @@ from actgp.kernels import (
 from actgp.layers import GPLayer
 from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.loading import load
-from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose, hybrid, log_prior
+from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose, hybrid
 from actgp.sphere import (
     Spectrum,
     SphericalHarmonics,
@@ -33,7 +33,7 @@ from actgp.sphere import (
     surface_area,
     zonal_series,
 )
-from actgp.training import FitResult, Recipe, Step, fit
+from actgp.training import FitResult, Recipe, Step, fit, log_prior
 from actgp.version import __version__ as __version__
 
 __all__ = [

@@ -197,7 +197,7 @@ def test_a_model_that_is_right_stays_nearly_as_it_is(generator: torch.Generator)
 
 
 def test_fit_ends_with_what_held_out_rows_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("actgp.training.fit"), "warm_start", lambda *_: None)
+    monkeypatch.setattr(import_module("actgp.training.stages"), "warm_start", lambda *_: None)
     X, y = rows(240, sd=0.2)
     still = Recipe(network_steps=0, num_steps=1, learning_rate=1e-9, natural_rate=1e-9)
     noises = {}
@@ -211,7 +211,7 @@ def test_fit_ends_with_what_held_out_rows_say(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_interrupt_of_the_last_stage_keeps_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("actgp.training.fit"), "warm_start", lambda *_: None)
+    monkeypatch.setattr(import_module("actgp.training.stages"), "warm_start", lambda *_: None)
 
     def interrupt(step: actgp.Step) -> None:
         if step.stage == "final":
@@ -226,7 +226,7 @@ def test_an_interrupt_of_the_last_stage_keeps_what_they_say(monkeypatch: pytest.
 
 def test_a_temperature_is_chosen_only_by_rows_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    module = import_module("actgp.training.fit")
+    module = import_module("actgp.training.stages")
     monkeypatch.setattr(module, "settle_temperature", lambda deep, X, y: asked.append(len(X)))
     X, y = rows(240, sd=0.2)
     recipe = Recipe(network_steps=0, num_steps=1)

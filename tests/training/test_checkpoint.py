@@ -23,7 +23,7 @@ class StoppedError(Exception):
 
 @pytest.fixture(autouse=True)
 def at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["actgp.training.fit"], "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(sys.modules["actgp.training.stages"], "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr("actgp.training.data.FEWEST_TO_SPLIT", 10)
     monkeypatch.setattr(sys.modules["actgp.training.stage"], "JUDGE_EVERY", 3)
     monkeypatch.setattr(sys.modules["actgp.training.stages"], "LAST_PART", 2)
@@ -105,7 +105,7 @@ def test_nor_is_it_before_it_has_been_applied(tmp_path: Path, monkeypatch: pytes
         raise StoppedError
 
     with monkeypatch.context() as context, pytest.raises(StoppedError):
-        context.setattr(sys.modules["actgp.training.fit"], "apply_factors", stopped)
+        context.setattr(sys.modules["actgp.training.stages"], "apply_factors", stopped)
         train(model(), tmp_path / "run", None)
     train(resumed, tmp_path / "run", None, seed=99)
     assert torch.equal(numbers(resumed), numbers(straight))
@@ -163,7 +163,7 @@ sys.path.insert(0, {here!r})
 import torch
 torch.set_num_threads(1)
 import test_checkpoint as t
-sys.modules["actgp.training.fit"].CHECKPOINT_SECONDS = 0.0
+sys.modules["actgp.training.stages"].CHECKPOINT_SECONDS = 0.0
 sys.modules["actgp.training.data"].FEWEST_TO_SPLIT = 10
 sys.modules["actgp.training.stage"].JUDGE_EVERY = 3
 def slowly(step):

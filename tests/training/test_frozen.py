@@ -10,8 +10,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import actgp
 from actgp.training.data import TensorBatches
-from actgp.training.frozen import is_frozen, train_mode
-from actgp.training.placing import place_points
+from actgp.training.stage import is_frozen, train_mode
+from actgp.training.warm_start import place_points
 
 RECIPE = actgp.Recipe(network_steps=4, num_steps=3, batch_size=16)
 N = 240

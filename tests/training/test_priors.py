@@ -12,7 +12,7 @@ from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior, UniformPrio
 from torch import Tensor
 
 import actgp
-from actgp.models.priors import log_prior
+from actgp.training.objectives import log_prior
 from actgp.training.calibrate import choose_factors, settle_temperature
 from actgp.training.objectives import network_objective, posterior_objective, prior_share
 

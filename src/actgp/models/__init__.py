@@ -6,7 +6,6 @@ from actgp.models.diagnosis import Diagnosis, LayerDiagnosis, diagnose
 from actgp.models.gpr import GPR
 from actgp.models.hybrid import FeatureScale, hybrid
 from actgp.models.prediction import Prediction
-from actgp.models.priors import check_priors, has_priors, log_prior
 from actgp.models.sgpr import SGPR, Posterior
 from actgp.models.shares import LayerShares, VarianceShares
 from actgp.models.svgp import SVGP
@@ -23,10 +22,7 @@ __all__ = [
     "Posterior",
     "Prediction",
     "VarianceShares",
-    "check_priors",
     "deep_gp",
     "diagnose",
-    "has_priors",
     "hybrid",
-    "log_prior",
 ]

@@ -2,8 +2,9 @@
 
 from actgp.training.fit import fit
 from actgp.training.natural import NaturalGradient
+from actgp.training.objectives import log_prior
 from actgp.training.recipe import FitResult, Recipe
 from actgp.training.stage import Step
 from actgp.training.warm_start import warm_start
 
-__all__ = ["FitResult", "NaturalGradient", "Recipe", "Step", "fit", "warm_start"]
+__all__ = ["FitResult", "NaturalGradient", "Recipe", "Step", "fit", "log_prior", "warm_start"]

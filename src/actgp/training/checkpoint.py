@@ -1,22 +1,23 @@
 """Checkpoints: everything that a run depends on, so that one taken up again ends as if it had never stopped."""
 
+import copy
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from gpytorch.priors import Prior
-from torch import Tensor, nn
+from torch import Tensor
 
 from actgp.layers import GPLayer
 from actgp.models import DeepGP
 from actgp.persistence import archive, words
 from actgp.training.calibrate import Factors
-from actgp.training.data import Batch, Batches, StageData, fingerprint
-from actgp.training.recipe import Recipe
+from actgp.training.data import fingerprint
 from actgp.training.stage import Stage
+from actgp.training.stages import Run
 
 KIND = "checkpoint"
 
@@ -26,125 +27,83 @@ def saved_seeds(path: str | os.PathLike[str]) -> tuple[int, ...]:
     return tuple(archive.read(path, KIND).document["seeds"])
 
 
-@dataclass
-class Run:
-    """The state of a run over all stages.
+def save_run(run: Run, path: str | os.PathLike[str]) -> None:
+    """Writes a checkpoint, or leaves the one that is there."""
+    document = {
+        "recipe": asdict(run.recipe),
+        "data": _fingerprint(run),
+        "judges": _judges(run),
+        "shape": _shape(run.model),
+        "current": run.current,
+        "seconds": run.seconds,
+        "seeds": list(run.seeds),
+        "has_network": run.after_network is not None,
+        "factors": None if run.factors is None else list(run.factors),
+        "stages": [
+            {"skipped": stage.skipped, "stopped": stage.stopped, "best_step": stage.best_step} for stage in run.stages
+        ],
+    }
+    tensors = {
+        "random.generator": run.generator.get_state(),
+        "random.shared": torch.get_rng_state(),
+        **_named("batches", run.batches.state()),
+        **_named("model", run.model.state_dict()),
+        **_named("network", {} if run.after_network is None else run.after_network.state_dict()),
+    }
+    for i, stage in enumerate(run.stages):
+        tensors |= _named(f"stage{i}", _stage_tensors(stage))
+    archive.write(path, KIND, document, tensors)
 
-    Attributes:
-        model: The model.
-        recipe: How it is trained.
-        data: The rows of each stage, to train on and to judge by.
-        generator: Draws the paths through hidden layers.
-        stages: One for each part of the data.
-        current: Which of them is under way; their number when the run is complete.
-        network: The network at the end of stage 1.
-        seconds: How long the run took until the last checkpoint.
-        seeds: Of all that is random in the run.
-        judges_given: Whether the rows to judge by were given, and not taken from the others.
-        factors: What rows held out of stage 2 have chosen, until it is applied at the end.
-    """
 
-    model: DeepGP
-    recipe: Recipe
-    data: tuple[StageData, ...]
-    generator: torch.Generator
-    stages: tuple[Stage, ...]
-    current: int = 0
-    network: nn.Module | None = None
-    seconds: float = 0.0
-    seeds: tuple[int, ...] = ()
-    judges_given: bool = False
-    factors: Factors | None = None
+def resume_run(run: Run, path: str | os.PathLike[str]) -> None:
+    """Takes up the run of a checkpoint; nothing changes if it belongs to another one."""
+    _, document, tensors = archive.read(path, KIND)
+    _check(run, path, document, tensors)
+    run.model.load_state_dict(_under("model", tensors))
+    if document["has_network"]:
+        run.after_network = copy.deepcopy(run.model).eval()
+        run.after_network.load_state_dict(_under("network", tensors))
+    run.current, run.seconds = document["current"], document["seconds"]
+    run.factors = None if document["factors"] is None else Factors(*document["factors"])
+    for i, (stage, said) in enumerate(zip(run.stages, document["stages"], strict=True)):
+        stage.skipped, stage.stopped, stage.best_step = said["skipped"], said["stopped"], said["best_step"]
+        _restore_stage(stage, _under(f"stage{i}", tensors))
+    run.batches.restore(_under("batches", tensors))
+    run.generator.set_state(tensors["random.generator"])
+    torch.set_rng_state(tensors["random.shared"])
 
-    @property
-    def batches(self) -> Batches:
-        """Of the stage under way, or of the last one."""
-        return self.data[min(self.current, len(self.data) - 1)].batches
 
-    @property
-    def judges(self) -> Batch | None:
-        """The rows that stage 2 is judged by."""
-        return self.data[1].held_out
+def _fingerprint(run: Run) -> str:
+    return run.data[-1].batches.fingerprint()
 
-    @property
-    def kl_weight(self) -> float:
-        """The weight of the KL in stage 2."""
-        return self.recipe.weight(judged=self.judges is not None)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a checkpoint, or leaves the one that is there."""
-        document = {
-            "recipe": asdict(self.recipe),
-            "data": self._fingerprint(),
-            "judges": self._judges(),
-            "shape": _shape(self.model),
-            "current": self.current,
-            "seconds": self.seconds,
-            "seeds": list(self.seeds),
-            "has_network": self.network is not None,
-            "factors": None if self.factors is None else list(self.factors),
-            "stages": [
-                {"skipped": stage.skipped, "stopped": stage.stopped, "best_step": stage.best_step}
-                for stage in self.stages
-            ],
-        }
-        tensors = {
-            "random.generator": self.generator.get_state(),
-            "random.shared": torch.get_rng_state(),
-            **_named("batches", self.batches.state()),
-            **_named("model", self.model.state_dict()),
-            **_named("network", {} if self.network is None else self.network.state_dict()),
-        }
-        for i, stage in enumerate(self.stages):
-            tensors |= _named(f"stage{i}", _stage_tensors(stage))
-        archive.write(path, KIND, document, tensors)
+def _judges(run: Run) -> str | None:
+    """Tells rows apart that were given to judge by."""
+    given = [stage.held_out for stage in run.data if run.judges_given and stage.held_out is not None]
+    return fingerprint(*(values for rows in given for values in rows)) if given else None
 
-    def resume(self, path: str | os.PathLike[str]) -> None:
-        """Takes up the run of a checkpoint; nothing changes if it belongs to another one."""
-        _, document, tensors = archive.read(path, KIND)
-        self._check(path, document, tensors)
-        self.model.load_state_dict(_under("model", tensors))
-        if document["has_network"]:
-            self.network = self.model.network().eval()
-            self.network.load_state_dict(_under("network", tensors))
-        self.current, self.seconds = document["current"], document["seconds"]
-        self.factors = None if document["factors"] is None else Factors(*document["factors"])
-        for i, (stage, said) in enumerate(zip(self.stages, document["stages"], strict=True)):
-            stage.skipped, stage.stopped, stage.best_step = said["skipped"], said["stopped"], said["best_step"]
-            _restore_stage(stage, _under(f"stage{i}", tensors))
-        self.batches.restore(_under("batches", tensors))
-        self.generator.set_state(tensors["random.generator"])
-        torch.set_rng_state(tensors["random.shared"])
 
-    def _fingerprint(self) -> str:
-        return self.data[-1].batches.fingerprint()
-
-    def _judges(self) -> str | None:
-        """Tells rows apart that were given to judge by."""
-        given = [stage.held_out for stage in self.data if self.judges_given and stage.held_out is not None]
-        return fingerprint(*(values for rows in given for values in rows)) if given else None
-
-    def _check(self, path: str | os.PathLike[str], document: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        ours = {name: (values.dtype, values.shape) for name, values in self.model.state_dict().items()}
-        priors = {
-            f"{name}.{own}": values
-            for name, part in self.model.named_modules()
-            if isinstance(part, Prior)
-            for own, values in part.named_buffers()
-        }
-        theirs = {name: (values.dtype, values.shape) for name, values in _under("model", tensors).items()}
-        for what, same in (
-            ("recipe", document.get("recipe") == asdict(self.recipe)),
-            ("data", document.get("data") == self._fingerprint()),
-            ("choice of held-out rows", document.get("judges") == self._judges()),
-            ("prior", _same(priors, _under("model", tensors))),
-            ("model", ours == theirs and document.get("shape", _shape(self.model)) == _shape(self.model)),
-        ):
-            if not same:
-                raise ValueError(
-                    f"a checkpoint must belong to this run, got {str(Path(path))!r} of a run with another {what}; "
-                    f"use the same {what} as then, or remove the file to start anew"
-                )
+def _check(run: Run, path: str | os.PathLike[str], document: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    ours = {name: (values.dtype, values.shape) for name, values in run.model.state_dict().items()}
+    priors = {
+        f"{name}.{own}": values
+        for name, part in run.model.named_modules()
+        if isinstance(part, Prior)
+        for own, values in part.named_buffers()
+    }
+    theirs = {name: (values.dtype, values.shape) for name, values in _under("model", tensors).items()}
+    for what, same in (
+        ("recipe", document.get("recipe") == asdict(run.recipe)),
+        ("data", document.get("data") == _fingerprint(run)),
+        ("choice of held-out rows", document.get("judges") == _judges(run)),
+        ("prior", _same(priors, _under("model", tensors))),
+        ("model", ours == theirs and document.get("shape", _shape(run.model)) == _shape(run.model)),
+    ):
+        if not same:
+            raise ValueError(
+                f"a checkpoint must belong to this run, got {str(Path(path))!r} of a run with another {what}; "
+                f"use the same {what} as then, or remove the file to start anew"
+            )
 
 
 def _same(priors: dict[str, Tensor], saved: dict[str, Tensor]) -> bool:

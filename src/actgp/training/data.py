@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.utils.data import DataLoader
 
@@ -29,7 +30,7 @@ from actgp.training.recipe import Recipe
 
 Batch = tuple[Tensor, Tensor]
 
-
+ROWS = 512  # that go through a backbone at a time
 FEWEST_TO_SPLIT = 200  # rows, below which too few would be held out to judge by
 MOST_HELD_OUT = 1_000
 
@@ -197,3 +198,11 @@ def checked(model: DeepGP, X: Tensor | None, y: Tensor | None) -> Batch:
 def _moved(model: DeepGP, X: Tensor | None, y: Tensor | None, device: torch.device) -> Batch:
     X, y = checked(model, X, y)
     return X.to(device), y.to(device)
+
+
+@torch.no_grad()
+def backbone_features(model: DeepGP, X: Tensor) -> Float[Tensor, "N D"]:
+    """What the first layer is given at each input, by the backbone in evaluation mode."""
+    model.eval()
+    device = next(model.parameters()).device
+    return torch.cat([model.enter(part.to(device)) for part in X.split(ROWS)])

@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -13,8 +14,9 @@ from scipy.optimize import OptimizeResult, minimize
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from actgp.models import GPR, SGPR, log_prior
-from actgp.training.progress import progress_bar
+from actgp.models import GPR, SGPR
+from actgp.training.objectives import log_prior
+from actgp.training.progress import progress_bar, silent
 from actgp.training.recipe import FitResult, Stopped
 
 NOT_DECOMPOSED = (NanError, NotPSDError)  # what gpytorch raises for a covariance that overflowed
@@ -69,7 +71,7 @@ def fit_exactly(model: GPR | SGPR, num_steps: int, progress: bool) -> FitResult:
         return loss, gradient
 
     try:
-        with progress_bar(f"fit {type(model).__name__}", num_steps, show=progress) as report:
+        with progress_bar(f"fit {type(model).__name__}", num_steps) if progress else nullcontext(silent) as report:
 
             def record(intermediate_result: OptimizeResult) -> None:
                 nonlocal accepted

@@ -3,34 +3,26 @@
 import copy
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, distributed
 from torch.utils.data import DataLoader
 
 from actgp.autocast import full_precision
-from actgp.models import GPR, SGPR, DeepGP, check_priors
-from actgp.training.calibrate import apply_factors, choose_factors, settle_temperature
-from actgp.training.checkpoint import Run, saved_seeds
-from actgp.training.data import checked, data_of_stages
+from actgp.models import GPR, SGPR, DeepGP
+from actgp.training.checkpoint import resume_run, save_run, saved_seeds
+from actgp.training.data import backbone_features, checked, data_of_stages
 from actgp.training.exact import fit_exactly
-from actgp.training.frozen import backbone_features, is_frozen, train_mode
-from actgp.training.last_layer import check_solvable, solve_last_layer
-from actgp.training.placing import place_points
-from actgp.training.progress import progress_bar
+from actgp.training.last_layer import check_solvable
+from actgp.training.objectives import check_priors
 from actgp.training.recipe import FitResult, Recipe
-from actgp.training.rounding import bound_noise_by_rounding
-from actgp.training.stage import Callback, Step
-from actgp.training.stages import draw_means, final_stage, network_stage, posterior_stage
-from actgp.training.warm_start import warm_start
+from actgp.training.stage import Callback, Step, is_frozen
+from actgp.training.stages import Run, final_stage, network_stage, posterior_stage, run_stages
 
 EXACT_STEPS = 200
-CHECKPOINT_SECONDS = 10.0
 
 
 @full_precision
@@ -157,113 +149,53 @@ def _fit_head(
         generator=generator,
         progress=progress,
     )
-    if result.network is None:
+    if result.after_network is None:
         return result
-    backbone = [] if model.backbone is None else [copy.deepcopy(model.backbone)]
-    return replace(result, network=nn.Sequential(*backbone, result.network))
+    layers = result.after_network.gp_layers
+    return replace(result, after_network=DeepGP(layers, model.likelihood, copy.deepcopy(model.backbone)))
 
 
 def _fit_in_stages(
     run: Run,
     weights: torch.Generator,
-    checkpoint: str | os.PathLike[str] | None,
+    path: str | os.PathLike[str] | None,
     callback: Callback | None,
     progress: bool,
 ) -> FitResult:
-    model, recipe = run.model, run.recipe
-    if checkpoint is not None and Path(checkpoint).exists():
-        run.resume(checkpoint)
+    """Runs the stages, or what is left of them after the checkpoint at `path`."""
+    if path is not None and Path(path).exists():
+        resume_run(run, path)
     began, saved = time.perf_counter() - run.seconds, time.perf_counter()
 
-    def save() -> None:
+    def save(interval: float = 0.0) -> None:
         nonlocal saved
         run.seconds = time.perf_counter() - began
-        if checkpoint is not None:
-            run.save(checkpoint)
+        if path is not None and time.perf_counter() - saved >= interval:
+            save_run(run, path)
             saved = time.perf_counter()
-
-    def save_sometimes() -> None:
-        if time.perf_counter() - saved > CHECKPOINT_SECONDS:
-            save()
 
     if run.seconds == 0.0:
         save()
-    train_mode(model)
-    try:
-        while run.current < len(run.stages):
-            stage = run.stages[run.current]
-            if not stage.objectives:
-                with undone_if_broken_off(model):
-                    _prepare(run, weights)
-            title = f"fit {type(model).__name__}: {stage.name}"
-            done, total = len(stage.objectives), stage.schedule.num_steps
-            with progress_bar(title, total, show=progress, done=done) as report:
-                stage.run(run.batches, report, callback, save_sometimes)
-            if stage.name == "network" and recipe.network_steps > 0:
-                run.network = model.network().eval()
-            if stage.name == "posterior" and recipe.num_steps > 0 and recipe.settle:
-                choose_widths(run)
-            if stage is run.stages[-1]:
-                apply_widths(run)
-            run.current += 1
-            save()
-    finally:
-        model.eval()
-        apply_widths(run)  # also after an interrupt of stage 3
+    run_stages(run, weights, save, callback, progress)
     network, posterior, *final = run.stages
-    stopped = (posterior if recipe.num_steps > 0 else network).stopped
+    stopped = (posterior if run.recipe.num_steps > 0 else network).stopped
     assert stopped is not None
     return FitResult(
         tuple(posterior.objectives),
         stopped,
         sum(stage.skipped for stage in run.stages),
         run.seconds,
-        run.network,
+        run.after_network,
         tuple(network.objectives),
         tuple(objective for stage in final for objective in stage.objectives),
         run.kl_weight,
     )
 
 
-def _prepare(run: Run, weights: torch.Generator) -> None:
-    """What comes before the first step of a stage."""
-    run.model.eval()
-    if run.current == 0 and run.recipe.network_steps > 0:
-        draw_means(run.model, run.batches, weights)
-    if run.current == 1 and run.recipe.num_steps > 0:
-        place_points(run.model, run.batches, run.seeds[1])
-        bound_noise_by_rounding(run.model, run.batches, run.judges)
-        warm_start(run.model, run.batches, run.recipe, run.kl_weight)
-        if run.recipe.solve:
-            solve_last_layer(run.model, run.batches, run.kl_weight)
-    train_mode(run.model)
-
-
 def _check_parameters(model: torch.nn.Module) -> None:
     check_priors(model)
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("a model must have parameters to fit, got none that requires a gradient; free some of them")
-
-
-def choose_widths(run: Run) -> None:
-    """Asks rows held out of stage 2 for factors, to be applied at the end, or, if they were given, a temperature."""
-    if run.judges is None:
-        return
-    run.model.eval()
-    run.factors = choose_factors(run.model, *run.judges)
-    if run.judges_given:
-        with undone_if_broken_off(run.model):
-            settle_temperature(run.model, *run.judges)
-    train_mode(run.model)
-
-
-def apply_widths(run: Run) -> None:
-    """Applies the factors that have been chosen, once."""
-    if run.factors is None:
-        return
-    with undone_if_broken_off(run.model):
-        apply_factors(run.model, run.factors)
-        run.factors = None
 
 
 def check_one_process() -> None:
@@ -302,14 +234,3 @@ def check_options(recipe: Any, held_out: Any, callback: Any, generator: Any) -> 
             f"generator must be a torch.Generator, got {type(generator).__name__}; "
             "pass e.g. torch.Generator().manual_seed(0)"
         )
-
-
-@contextmanager
-def undone_if_broken_off(model: nn.Module) -> Iterator[None]:
-    """Gives a model its parameters back where an error or an interrupt ends the block."""
-    before = {name: values.detach().clone() for name, values in model.state_dict().items()}
-    try:
-        yield
-    except BaseException:
-        model.load_state_dict(before)
-        raise

@@ -15,18 +15,21 @@ class Report(Protocol):
     def __call__(self, objective: float, rate: float = 1.0) -> None: ...
 
 
+def silent(objective: float, rate: float = 1.0) -> None:
+    """Shows nothing."""
+
+
 @contextmanager
-def progress_bar(description: str, total: int, *, show: bool, done: int = 0) -> Iterator[Report]:
-    """Shows a bar on standard error while the block runs, if `show` and if that is a terminal.
+def progress_bar(description: str, total: int, *, done: int = 0) -> Iterator[Report]:
+    """Shows a bar on standard error while the block runs, if that is a terminal.
 
     Args:
         description: What is under way.
         total: How many steps there are.
-        show: Whether to show it.
         done: How many of the steps have been taken already.
     """
-    if not (show and sys.stderr.isatty()):
-        yield lambda objective, rate=1.0: None
+    if not sys.stderr.isatty():
+        yield silent
         return
     bar = Progress(
         TextColumn("{task.description}"),

@@ -101,7 +101,7 @@ class FitResult:
             callback asked for it.
         skipped: How many minibatch steps were skipped because their objective or gradient was not finite.
         seconds: How long it took, over all the runs that it took.
-        network: The network at the end of stage 1, a plain module; None where there was no stage 1.
+        after_network: The model at the end of stage 1; None where there was no stage 1.
         kl_weight: What the KL was weighted by in stage 2.
         final_objectives: The objective at each step of stage 3, on all rows.
         network_objectives: The log-likelihood of the network at each step of stage 1, for each row of the data.
@@ -111,7 +111,12 @@ class FitResult:
     stopped: Stopped
     skipped: int
     seconds: float
-    network: nn.Module | None = None
+    after_network: DeepGP | None = None
     network_objectives: tuple[float, ...] = ()
     final_objectives: tuple[float, ...] = ()
     kl_weight: float = 1.0
+
+    @property
+    def network(self) -> nn.Module | None:
+        """The network at the end of stage 1, a plain module; None where there was no stage 1."""
+        return None if self.after_network is None else self.after_network.network().eval()

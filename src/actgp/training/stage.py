@@ -12,18 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from actgp.models import check_priors
 from actgp.training.data import Batches
-from actgp.training.frozen import train_mode
-from actgp.training.objectives import Evaluation
+from actgp.training.objectives import Evaluation, check_priors
 from actgp.training.progress import Report
 from actgp.training.recipe import Stopped
 
 CUT = 0.3
 CUTS = 3
 PROGRESS = 1e-3  # nats for each row of the data: less is none
-
-
 PATIENCE_FOR_NONFINITE = 20
 JUDGE_EVERY = 25  # steps between judgements by held-out rows
 WARM_UP = 50  # steps in which rates rise, while Adam has no estimate of its moments yet
@@ -249,3 +245,17 @@ class Stage:
 
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimiser in self.optimisers for group in optimiser.param_groups]
+
+
+def is_frozen(module: nn.Module | None) -> bool:
+    """Whether a module has parameters, and none that is trained."""
+    parameters = [] if module is None else list(module.parameters())
+    return bool(parameters) and not any(p.requires_grad for p in parameters)
+
+
+def train_mode(model: nn.Module) -> None:
+    """Training mode for all but frozen parts, which neither drop units nor count batches into their statistics."""
+    model.train()
+    for part in model.modules():
+        if is_frozen(part):
+            part.eval()

@@ -6,7 +6,10 @@ everything, q(u) by natural gradients. Stage 3 is a short second one, at lower r
 trained on and those that it was judged by.
 """
 
-from dataclasses import replace
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -14,25 +17,169 @@ from torch import Tensor, nn
 
 from actgp.layers import mean_function
 from actgp.likelihoods import adapter_of
-from actgp.models import DeepGP, log_prior
-from actgp.training.data import Batch, Batches
+from actgp.models import DeepGP
+from actgp.training.calibrate import (
+    Factors,
+    apply_factors,
+    bound_noise_by_rounding,
+    choose_factors,
+    settle_temperature,
+)
+from actgp.training.data import Batch, Batches, StageData
+from actgp.training.last_layer import solve_last_layer
 from actgp.training.natural import NaturalGradient
 from actgp.training.objectives import (
     Evaluation,
+    log_prior,
     network_objective,
     network_score,
     posterior_objective,
     posterior_score,
     prior_share,
 )
+from actgp.training.progress import progress_bar, silent
 from actgp.training.recipe import Recipe
-from actgp.training.stage import Schedule, Stage
+from actgp.training.stage import Callback, Schedule, Stage, train_mode
+from actgp.training.warm_start import place_points, warm_start
 
 DECAY = 1.0  # of stage 2: its steps are noisy, and rates go down from the first on
 MEMORY = 100  # steps that the average of its parameters goes back
 LAST_PART = 8  # stage 3 has an eighth of the steps that stage 2 may have
 LAST_RATE, LAST_NATURAL_RATE = 0.2, 0.5  # its rates, as parts of those of stage 2
+CHECKPOINT_SECONDS = 10.0
 SKIP_SPREAD = 0.3  # of what a layer adds to its skip connection at first, relative to its inputs
+
+
+@dataclass
+class Run:
+    """The state of a run over all stages.
+
+    Attributes:
+        model: The model.
+        recipe: How it is trained.
+        data: The rows of each stage, to train on and to judge by.
+        generator: Draws the paths through hidden layers.
+        stages: One for each part of the data.
+        current: Which of them is under way; their number when the run is complete.
+        after_network: The model at the end of stage 1.
+        seconds: How long the run took until the last checkpoint.
+        seeds: Of all that is random in the run.
+        judges_given: Whether the rows to judge by were given, and not taken from the others.
+        factors: What rows held out of stage 2 have chosen, until it is applied at the end.
+    """
+
+    model: DeepGP
+    recipe: Recipe
+    data: tuple[StageData, ...]
+    generator: torch.Generator
+    stages: tuple[Stage, ...]
+    current: int = 0
+    after_network: DeepGP | None = None
+    seconds: float = 0.0
+    seeds: tuple[int, ...] = ()
+    judges_given: bool = False
+    factors: Factors | None = None
+
+    @property
+    def batches(self) -> Batches:
+        """Of the stage under way, or of the last one."""
+        return self.data[min(self.current, len(self.data) - 1)].batches
+
+    @property
+    def judges(self) -> Batch | None:
+        """The rows that stage 2 is judged by."""
+        return self.data[1].held_out
+
+    @property
+    def kl_weight(self) -> float:
+        """The weight of the KL in stage 2."""
+        return self.recipe.weight(judged=self.judges is not None)
+
+
+def run_stages(
+    run: Run, weights: torch.Generator, save: Callable[[float], None], callback: Callback | None, bar: bool
+) -> None:
+    """Takes a run from the stage under way to its end, or to an interrupt.
+
+    Args:
+        run: The run.
+        weights: Draws those of a new network.
+        save: Saves the run, unless that was done less than so many seconds ago.
+        callback: Called after each step, too.
+        bar: Whether to show a progress bar.
+    """
+    model, recipe = run.model, run.recipe
+    train_mode(model)
+    try:
+        while run.current < len(run.stages):
+            stage = run.stages[run.current]
+            if not stage.objectives:
+                with undone_if_broken_off(model):
+                    _prepare(run, weights)
+            title, done, total = (
+                f"fit {type(model).__name__}: {stage.name}",
+                len(stage.objectives),
+                stage.schedule.num_steps,
+            )
+            with progress_bar(title, total, done=done) if bar else nullcontext(silent) as report:
+                stage.run(run.batches, report, callback, partial(save, CHECKPOINT_SECONDS))
+            if stage.name == "network" and recipe.network_steps > 0:
+                run.after_network = copy.deepcopy(model).eval()
+            if stage.name == "posterior" and recipe.num_steps > 0 and recipe.settle:
+                _calibrate(run)
+            if stage is run.stages[-1]:
+                _apply_factors(run)
+            run.current += 1
+            save(0.0)
+    finally:
+        model.eval()
+        _apply_factors(run)  # also after an interrupt of stage 3
+
+
+def _prepare(run: Run, weights: torch.Generator) -> None:
+    """What comes before the first step of a stage."""
+    run.model.eval()
+    if run.current == 0 and run.recipe.network_steps > 0:
+        draw_means(run.model, run.batches, weights)
+    if run.current == 1 and run.recipe.num_steps > 0:
+        place_points(run.model, run.batches, run.seeds[1])
+        bound_noise_by_rounding(run.model, run.batches, run.judges)
+        warm_start(run.model, run.batches, run.recipe, run.kl_weight)
+        if run.recipe.solve:
+            solve_last_layer(run.model, run.batches, run.kl_weight)
+    train_mode(run.model)
+
+
+def _calibrate(run: Run) -> None:
+    """Asks rows held out of stage 2 for factors, to be applied at the end, or, if they were given, a temperature."""
+    if run.judges is None:
+        return
+    run.model.eval()
+    run.factors = choose_factors(run.model, *run.judges)
+    if run.judges_given:
+        with undone_if_broken_off(run.model):
+            settle_temperature(run.model, *run.judges)
+    train_mode(run.model)
+
+
+def _apply_factors(run: Run) -> None:
+    """Applies the factors that have been chosen, once."""
+    if run.factors is None:
+        return
+    with undone_if_broken_off(run.model):
+        apply_factors(run.model, run.factors)
+        run.factors = None
+
+
+@contextmanager
+def undone_if_broken_off(model: nn.Module) -> Iterator[None]:
+    """Gives a model its parameters back where an error or an interrupt ends the block."""
+    before = {name: values.detach().clone() for name, values in model.state_dict().items()}
+    try:
+        yield
+    except BaseException:
+        model.load_state_dict(before)
+        raise
 
 
 def network_stage(model: DeepGP, recipe: Recipe, num_data: int, held_out: Batch | None) -> Stage:

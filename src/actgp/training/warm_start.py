@@ -10,18 +10,25 @@ best q of that form. Noise that varies begins the same everywhere; slopes that a
 
 Multiplying a kernel's variance by φ and m by φ^(−1/2) leaves the mean unchanged and multiplies Σ β a aᵀ by φ; so φ of
 each layer, and the noise, are chosen by the objective itself.
+
+Before that, inducing points beside activations are placed at the centres of clusters of what their layer is given. They
+take no part in the network while their means are zero, and moving them leaves it as it is.
 """
 
+import warnings
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from actgp.layers import mean_function
+from actgp.features import DecoupledFeatures
+from actgp.layers import GPLayer, mean_function
 from actgp.likelihoods import adapter_of
 from actgp.linalg import block_posterior_scale
-from actgp.models import DeepGP, has_priors
+from actgp.models import DeepGP
 from actgp.training.calibrate import (
     free_variance,
     has_free_noise,
@@ -32,11 +39,13 @@ from actgp.training.calibrate import (
     set_variance,
 )
 from actgp.training.data import Batch, Batches
-from actgp.training.objectives import posterior_objective, prior_share
+from actgp.training.objectives import has_priors, posterior_objective, prior_share
 from actgp.training.recipe import Recipe
 
 OUTLIER_WIDTH = 10.0  # ω, relative to the error
 ROWS_TO_JUDGE_BY = 1_000
+ROWS_TO_CLUSTER = 10_000
+APART = 1e-3  # of the spread of the rows: what keeps centres of repeated rows from falling together
 FACTORS = (10.0, 10.0**0.5)  # of the steps in which scales are sought: first long ones, then shorter ones
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e4
 SEED = 0
@@ -172,3 +181,40 @@ def _some_rows(batches: Batches) -> Batch:
     parts = [(X[::stride], y[::stride]) for X, y in batches.all()]
     X, y = (torch.cat(values) for values in zip(*parts, strict=True))
     return X, y
+
+
+@torch.no_grad()
+def place_points(model: DeepGP, batches: Batches, seed: int) -> None:
+    """Places the points of every layer that has points beside activations, unless these have been trained already."""
+    layers = [layer for layer in model.gp_layers if isinstance(layer.features, DecoupledFeatures)]
+    if not layers:
+        return
+    stride = -(-batches.num_data // ROWS_TO_CLUSTER)
+    parts = [model.hidden_means(X[::stride]) for X, _ in batches.all()]
+    for layer, *given in zip(model.gp_layers, *parts, strict=True):
+        if isinstance(features := layer.features, DecoupledFeatures):
+            locations = features.points.locations
+            if locations.requires_grad and not _trained(layer, features):
+                locations.copy_(centres(torch.cat(given), len(locations), seed))
+
+
+def _trained(layer: GPLayer, features: DecoupledFeatures) -> bool:
+    """Whether points have been in use: their means are no longer zero or, where these have to be, their S is not I."""
+    first = features.blocks[0]
+    parameters = layer.q.mean[first:] if features.mean_from == "both" else layer.q.raw_scale_tril[:, first:, first:]
+    return bool(parameters.any())
+
+
+def centres(X: Float[Tensor, "N D"], number: int, seed: int) -> Float[Tensor, "K D"]:
+    """Centres of clusters of rows, no two the same."""
+    rows = X.detach().cpu().double()
+    g = torch.Generator().manual_seed(seed)
+    if len(rows) > number:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # rows that repeat give fewer clusters
+            found = MiniBatchKMeans(number, random_state=seed % 2**32, n_init=1).fit(rows.numpy()).cluster_centers_
+        chosen = torch.from_numpy(found)
+    else:
+        chosen = rows[torch.arange(number) % len(rows)]
+    spread = rows.std(0, correction=0).clamp_min(APART)
+    return (chosen + APART * spread * torch.randn(chosen.shape, generator=g, dtype=torch.float64)).to(X)
