@@ -124,9 +124,10 @@ def describe_constraint(constraint: Interval, place: str) -> dict[str, str]:
     if type(constraint) not in CONSTRAINTS.values():
         refuse_to_save(place, CONSTRAINTS, constraint)
     used, inverse_used = constraint._transform, constraint._inv_transform  # for which there are no public names
+    if type(used) is nn.Softplus and (used.beta, used.threshold) == (1.0, 20.0):
+        used = nn.functional.softplus  # gpytorch's default is a module, of which each copy of a model has its own
     for name, (transform, inverse) in TRANSFORMS.items():
-        same = used is transform or (name == "softplus" and _is_softplus(used))
-        if same and inverse in (None, inverse_used):
+        if used is transform and inverse in (None, inverse_used):
             return {"class": type(constraint).__name__, "transform": name}
     raise TypeError(
         f"to be saved, a constraint must have a transform of {sorted(TRANSFORMS)} and its inverse, got others at "
@@ -150,8 +151,3 @@ def build_constraint(entry: Any, tensors: Mapping[str, Tensor], place: str) -> I
     if cls is Interval:
         return Interval(torch.zeros(lower.shape), torch.ones(upper.shape), *transforms)
     return cls(lower if cls is GreaterThan else upper, *transforms)
-
-
-def _is_softplus(transform: object) -> bool:
-    """Whether this is gpytorch's default, a module of which each copy of a model has its own."""
-    return type(transform) is nn.Softplus and (transform.beta, transform.threshold) == (1.0, 20.0)
