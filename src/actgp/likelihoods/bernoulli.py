@@ -43,7 +43,7 @@ class BernoulliAdapter(LikelihoodAdapter):
 
     @full_precision
     def fisher_factors(self, f: Float[Tensor, "N P"]) -> Float[Tensor, "P N P"]:
-        """R_p = φ/√(Φ(1−Φ)) e_p, from logarithms, where Φ itself would underflow."""
+        """r_p = φ/√(Φ(1−Φ)) e_p, from logarithms, where Φ itself would underflow."""
         f = f.detach()
         log_density = -0.5 * f.square() - 0.5 * log(2 * pi)
         roots = log_density - 0.5 * (torch.special.log_ndtr(f) + torch.special.log_ndtr(-f))

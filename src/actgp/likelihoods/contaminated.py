@@ -39,12 +39,12 @@ NoiseMixture = tuple[tuple[float, Float[Tensor, "*rows 1"]], ...]  # weight and 
 class ContaminatedGaussianLikelihood(GaussianLikelihood):
     """Gaussian noise σ², to which a share of outliers adds noise ω²; both are learnt, the share is not.
 
-    Models give the density functions of this library what noise depends on. gpytorch's own methods, `marginal` and the
-    like, are not given it: theirs is the noise at h = 0.
+    Models of this library use it through its adapter (`gaussian`), which is given h. gpytorch's own methods, `marginal`
+    and the like, are not: they use the noise at h = 0.
 
     Args:
         noise_prior: Of σ², as gpytorch's.
-        noise_constraint: Of σ², as gpytorch's; above 1e-6 by default. Noise that varies keeps to its lower bound only.
+        noise_constraint: Of σ², as gpytorch's; above 1e-6 by default. Where noise varies, only the lower bound holds.
         share: ε, what part of the values are outliers.
         input_dim: H, how many inputs h the last layer has, for noise that depends on them; None for noise that is the
             same everywhere.
@@ -127,9 +127,7 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
         latent = Latent(input.mean.unsqueeze(-1), input.variance.unsqueeze(-1))
         return adapter_of(self).expected_log_prob(target.unsqueeze(-1), latent)
 
-    def log_marginal(
-        self, observations: Tensor, function_dist: Distribution, *args: object, **kwargs: object
-    ) -> Tensor:
+    def log_marginal(self, observations: Tensor, function_dist: Distribution, *args: Any, **kwargs: Any) -> Tensor:
         """log p(y_i) for f_i of these means and variances."""
         return self.marginal(function_dist).log_prob(observations)
 

@@ -97,7 +97,7 @@ class GaussianAdapter(LikelihoodAdapter):
 
     @full_precision
     def fisher_factors(self, f: Float[Tensor, "N P"]) -> Float[Tensor, "P N P"]:
-        """R_p = e_p / σ for one normal; less with outliers."""
+        """r_p = e_p / σ for one normal; less with outliers."""
         root = f.new_tensor(noise_information(self.noise_mixture())).sqrt()
         return torch.diag_embed(root.expand(f.shape)).movedim(1, 0)
 
