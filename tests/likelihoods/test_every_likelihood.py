@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 
 import gpytorch.likelihoods as gpl
 import pytest
@@ -9,10 +10,11 @@ import torch
 from gpytorch.likelihoods import Likelihood, SoftmaxLikelihood
 from likelihood_contract import check_likelihood
 from torch import Tensor
+from torch.autograd import gradcheck
 from torch.distributions import Categorical
 
 import actgp
-from actgp.likelihoods import OneDimensionalLikelihood, adapter_of, targets
+from actgp.likelihoods import Latent, OneDimensionalLikelihood, adapter_of, targets
 
 EDGES = (-1.0, 0.2, 1.5)
 C = len(EDGES) + 1
@@ -82,6 +84,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "LikelihoodList": lambda: gpl.LikelihoodList(gpl.GaussianLikelihood(), gpl.GaussianLikelihood()),
     "MultitaskGaussianLikelihood": lambda: gpl.MultitaskGaussianLikelihood(2),
 }
+EXACT = [name for name in ACCEPTED if not name.startswith("Softmax") and not name.endswith("by sampling")]
 CASES = [(name, P) for name in ACCEPTED for P in (1, 2) if (name, P) != ("SoftmaxLikelihood", 1)]
 
 
@@ -94,9 +97,10 @@ def mixture(name: str, P: int, dtype: torch.dtype = torch.float64) -> actgp.Pred
         return actgp.Prediction(means, variances, ACCEPTED[name](P))
 
 
-def drawn(prediction: actgp.Prediction, count: int = 200_000) -> tuple[Tensor, Tensor]:
+@cache
+def drawn(name: str, P: int, count: int = 100_000) -> tuple[Tensor, Tensor]:
     """E[y | f], where it has a formula, and y; the latter one-hot for classes, as moments are."""
-    P = prediction.component_means.shape[-1]
+    prediction = mixture(name, P)
     with torch.random.fork_rng():
         torch.manual_seed(1)
         which = torch.randint(S, (count,))
@@ -131,10 +135,20 @@ def test_each_keeps_the_contract(name: str, dtype: torch.dtype) -> None:
     check_likelihood(ACCEPTED[name](2), outcomes(name, 2)[:3], 2, dtype=dtype, error=error, bound=bound)
 
 
+@pytest.mark.parametrize("name", EXACT)
+def test_marginals_of_a_batch_are_differentiable(name: str, generator: torch.Generator) -> None:
+    adapter = adapter_of(ACCEPTED[name](1).double())
+    mean = torch.randn(2, N, 1, dtype=torch.float64, generator=generator).requires_grad_()
+    variance = (torch.rand(2, N, 1, dtype=torch.float64, generator=generator) + 0.1).requires_grad_()
+    y = targets(adapter.likelihood, outcomes(name, 1), N, 1, torch.float64)
+    assert adapter.log_marginal(y, Latent(mean, variance)).shape == (2, N)
+    assert gradcheck(lambda m, v: adapter.log_marginal(y, Latent(m, v)), (mean, variance))
+
+
 @pytest.mark.parametrize(("name", "P"), CASES)
 def test_moments_are_those_of_draws(name: str, P: int) -> None:
     prediction = mixture(name, P)
-    given_mean, y = (values.detach() for values in drawn(prediction))
+    given_mean, y = (values.detach() for values in drawn(name, P))
     shape = y.shape[1:] if y.shape[-1] > 1 else y.shape[1:-1]
     error = {"rtol": 0.03, "atol": 0.015}
     for found, expected in (
@@ -152,7 +166,7 @@ def test_moments_are_those_of_draws(name: str, P: int) -> None:
 def test_densities_of_outcomes_are_those_of_draws(name: str, P: int) -> None:
     prediction, y = mixture(name, P), outcomes(name, P)
     g = torch.Generator().manual_seed(2)
-    noise = torch.randn(100_000, S, N, P, dtype=torch.float64, generator=g)
+    noise = torch.randn(40_000, S, N, P, dtype=torch.float64, generator=g)
     f = prediction.component_means + prediction.component_variances.sqrt() * noise  # [K, S, N, P]
     given = (
         adapter_of(prediction.likelihood)
@@ -173,7 +187,7 @@ def test_intervals_hold_their_probability_or_are_refused(name: str, P: int) -> N
             prediction.interval(0.8)
         return
     lower, upper = prediction.interval(0.8)
-    y = drawn(prediction)[1].reshape(-1, *lower.shape)
+    y = drawn(name, P)[1].reshape(-1, *lower.shape)
     assert lower.shape == upper.shape == ((N,) if P == 1 else (N, P))
     assert lower.dtype == upper.dtype == torch.float64
     assert (((y >= lower) & (y <= upper)).double().mean(0) > 0.77).all()

@@ -82,6 +82,24 @@ def test_targets_take_the_shape_and_dtype_of_the_model(dtype: torch.dtype) -> No
     assert labels.tolist() == [1, 2]
 
 
+def test_gaussian_noise_has_the_closed_forms(dtype: torch.dtype, generator: torch.Generator) -> None:
+    y, mean, log_variance = (torch.randn(3, 4, 2, dtype=dtype, generator=generator) for _ in range(3))
+    likelihood, variance = GaussianLikelihood().to(dtype), log_variance.exp()
+    likelihood.noise = 0.3
+    adapter, at = adapter_of(likelihood), (y[0], Latent(mean, variance))
+    normal = torch.distributions.Normal(mean, 0.3**0.5)
+    expected = normal.log_prob(y[0]) - variance / (2 * 0.3)
+    torch.testing.assert_close(adapter.expected_log_prob(*at), expected.sum(-1))
+    marginal = torch.distributions.Normal(mean, (variance + 0.3).sqrt()).log_prob(y[0])
+    torch.testing.assert_close(adapter.log_marginal(*at), marginal.sum(-1))
+
+
+def test_the_probit_is_sharp_far_from_the_boundary_too() -> None:
+    factors = adapter_of(BernoulliLikelihood()).fisher_factors(torch.tensor([[-30.0], [30.0]], dtype=torch.float64))
+    assert torch.isfinite(factors).all()
+    assert (factors > 0).all()
+
+
 def test_gradients_of_the_gaussian_expectation(generator: torch.Generator) -> None:
     y, mean, log_variance = (torch.randn(3, 4, 2, dtype=torch.float64, generator=generator) for _ in range(3))
     likelihood = GaussianLikelihood().double()

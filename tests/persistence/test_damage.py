@@ -190,8 +190,13 @@ MALFORMED: dict[str, tuple[Edit, str]] = {
     "more tensors": (lambda _, t: t.update(stray=torch.zeros(1)), "must have no tensor stray, got one"),
     "no features": (
         lambda d, _: d["layers"][0].pop("features"),
-        "layers.0 must be one that can be built, .*missing 1 required .*: 'features'",
+        "the description of layers.0 must have an entry features, got none; write it with the model's save",
     ),
+    "no inner kernel": (
+        lambda d, _: d["layers"][1]["kernel"].pop("base_kernel"),
+        "layers.1.kernel must have an entry base_kernel, got none",
+    ),
+    "no likelihood": (lambda d, _: d.pop("likelihood"), "the model must have an entry likelihood, got none"),
     "levels": (put(*F1, "num_levels", 10**12), "num_levels from 1 to 1000, got 1000000000000"),
     "no levels": (put(*K1, "num_levels", 0), "layers.0.kernel must have num_levels from 1 to 1000, got 0"),
     "levels as text": (put(*K1, "num_levels", "9"), "num_levels of type int, got '9'"),

@@ -14,7 +14,7 @@ from gpytorch.priors import GammaPrior
 import actgp
 from actgp.layers import WhitenedGaussian
 from actgp.persistence import archive, describe, rebuild, savable, savable_as
-from actgp.persistence.registry import savable_for
+from actgp.persistence.classes import savable_for
 
 
 def randomise(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:

@@ -50,7 +50,7 @@ class ArcCosine(ZonalKernel):
         self.order = checks.choice(checks.integer(order, "order", minimum=0), "order", (0, 1, 2))
 
     def config(self) -> dict[str, Any]:
-        return super().config() | {"order": self.order}
+        return {"order": self.order}
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return _shape(t, self.order)

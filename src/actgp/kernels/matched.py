@@ -53,7 +53,7 @@ class MatchedKernel(ZonalKernel):
             )
 
     def config(self) -> dict[str, Any]:
-        return super().config() | {"activation": self.activation, "num_levels": self.num_levels}
+        return {"activation": self.activation, "num_levels": self.num_levels}
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return zonal_series(t, self._matched(), self.dimension)

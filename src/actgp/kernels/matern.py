@@ -49,7 +49,7 @@ class ZonalMatern(ZonalKernel):
         self.nu = checks.choice(nu, "nu", (0.5, 1.5, 2.5))
 
     def config(self) -> dict[str, Any]:
-        return super().config() | {"nu": float(self.nu)}
+        return {"nu": float(self.nu)}
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         if self.nu == 0.5:

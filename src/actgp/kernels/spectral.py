@@ -48,7 +48,7 @@ class SpectralKernel(ZonalKernel):
         self._energies = values.clone() if normalised else values / total
 
     def config(self) -> dict[str, Any]:
-        return super().config() | {"energies": self._energies.tolist()}
+        return {"energies": self._energies.tolist()}
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return zonal_series(t, self._energies, self.dimension)

@@ -60,8 +60,8 @@ class ZonalKernel(Kernel):
         self.register_constraint("raw_variance", _positive())
 
     def config(self) -> dict[str, Any]:
-        """The arguments of its constructor, for files, except the number of inputs (`persistence`)."""
-        return {"active_dims": None if self.active_dims is None else self.active_dims.tolist()}
+        """The arguments of its constructor, for files, except those that all kernels have (`persistence`)."""
+        return {}
 
     @abstractmethod
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

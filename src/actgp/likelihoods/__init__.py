@@ -2,7 +2,7 @@
 
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, NoiseParameters, adapter_of, supported
 from actgp.likelihoods.bernoulli import BernoulliAdapter
-from actgp.likelihoods.contaminated import ContaminatedAdapter, ContaminatedGaussianLikelihood
+from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood
 from actgp.likelihoods.gaussian import GaussianAdapter, gaussian
 from actgp.likelihoods.general import QuadratureAdapter, SamplingAdapter
 from actgp.likelihoods.gpytorch_names import OneDimensionalLikelihood
@@ -11,7 +11,6 @@ from actgp.likelihoods.targets import targets
 
 __all__ = [
     "BernoulliAdapter",
-    "ContaminatedAdapter",
     "ContaminatedGaussianLikelihood",
     "GaussianAdapter",
     "Latent",

@@ -65,7 +65,7 @@ class LikelihoodAdapter(ABC):
         likelihood: The likelihood, which keeps its parameters: an adapter has none.
         squared_error: Whether a network under it is trained on its squared error, which does not depend on parameters
             of the likelihood; else on −log p(y | f).
-        has_temperature: Whether held-out rows may say that labels are less sure than the model makes them.
+        has_temperature: Whether a temperature, by which labels become less certain, may be fitted to held-out rows.
     """
 
     likelihood: Likelihood

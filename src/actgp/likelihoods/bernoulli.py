@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from actgp.autocast import full_precision
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, adapter_of
 from actgp.likelihoods.general import check_shapes
-from actgp.likelihoods.numerics import expectation_by_quadrature, grid_nodes, in_chunks, joined, one_for_each_output
+from actgp.likelihoods.numerics import expectation_by_quadrature, grid_nodes, in_chunks, joined
 from actgp.likelihoods.targets import columns, some
 
 
@@ -34,10 +34,7 @@ class BernoulliAdapter(LikelihoodAdapter):
             raise ValueError(f"y must hold the labels 0 and 1, got {some(values)}; map the two classes to 0 and 1")
         return values
 
-    @full_precision
-    def expected_log_prob(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
-        """By Gauss–Hermite quadrature."""
-        return expectation_by_quadrature(self.likelihood, y, latent)
+    expected_log_prob = expectation_by_quadrature
 
     @full_precision
     def log_marginal(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
@@ -46,11 +43,11 @@ class BernoulliAdapter(LikelihoodAdapter):
 
     @full_precision
     def fisher_factors(self, f: Float[Tensor, "N P"]) -> Float[Tensor, "P N P"]:
-        """R_p = φ/√(Φ(1−Φ)) e_p, from logarithms, where Φ itself would underflow."""
+        """r_p = φ/√(Φ(1−Φ)) e_p, from logarithms, where Φ itself would underflow."""
         f = f.detach()
         log_density = -0.5 * f.square() - 0.5 * log(2 * pi)
         roots = log_density - 0.5 * (torch.special.log_ndtr(f) + torch.special.log_ndtr(-f))
-        return one_for_each_output(roots.exp())
+        return torch.diag_embed(roots.exp()).movedim(1, 0)
 
     def moments(self, latent: Latent) -> Moments:
         """E[y] = p in closed form, Var[Φ(f)] by quadrature; both parts of the variance add up to p (1 − p)."""

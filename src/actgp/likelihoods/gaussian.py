@@ -1,9 +1,20 @@
-"""Gaussian noise about f: all that follows from y | f being a mixture of normals, and the plain one of them.
+"""Gaussian noise, y = f + noise: everything that follows from the noise being a mixture of C normals.
 
-p(y | f) = Σ_c w_c N(y; f, σ_c²)
+    p(y | f) = Σ_c w_c N(y; f, σ_c²)
+
+C is 1 for gpytorch's `GaussianLikelihood` and 2 with outliers (`ContaminatedGaussianLikelihood`). For f ~ N(μ, v) both
+terms that training needs are of the form log Σ_c w_c exp(−½ (log 2πτ_c + s/τ_c)):
+
+    log p(y)          s = (y − μ)²,       τ_c = v + σ_c²
+    E[log p(y | f)]   s = (y − μ)² + v,   τ_c = σ_c²
+
+The second is exact for C = 1 and else a bound from below. It is that of a model with an indicator c of its own for each
+y, of being an outlier, and the best q(c):
+
+    E[log Σ_c w_c p_c(y | f)] ≥ max_q Σ_c q_c (E[log p_c(y | f)] + log w_c/q_c) = log Σ_c w_c exp E[log p_c(y | f)]
 """
 
-from abc import abstractmethod
+from functools import reduce
 from math import log, pi
 from typing import Never, final
 
@@ -11,10 +22,10 @@ import torch
 from gpytorch.likelihoods import GaussianLikelihood
 from jaxtyping import Float
 from torch import Generator, Tensor
-from torch.distributions import Normal
 
 from actgp.autocast import full_precision
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, NoiseParameters, adapter_of, supported
+from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood, NoiseMixture
 from actgp.likelihoods.gpytorch_names import GaussianNoise
 from actgp.likelihoods.targets import columns
 
@@ -22,19 +33,12 @@ NODES, FARTHEST = 2_001, 10.0  # of an integral over noise: how many, up to how 
 BISECTIONS = 60
 
 
-class NormalNoiseAdapter(LikelihoodAdapter):
-    """Noise that is a mixture of normals, so that predictions are, too: with outliers or without.
-
-    The likelihood is gpytorch's `GaussianLikelihood`, or derives from it.
-    """
+@adapter_of.register(GaussianLikelihood)
+@final
+class GaussianAdapter(LikelihoodAdapter):
+    """gpytorch's `GaussianLikelihood`, and what derives from it."""
 
     squared_error = True
-
-    @abstractmethod
-    def noise_mixture(
-        self, relative: Float[Tensor, "*rows 1"] | None = None
-    ) -> tuple[Float[Tensor, " C"], Float[Tensor, "*rows C"]]:
-        """Log-weights w_c and variances σ_c²; the latter are [C] where noise is the same everywhere."""
 
     def check_supported(self, num_outputs: int | None, input_dim: int | None) -> None:
         noise, slopes = self.likelihood.noise, self.noise_parameters().slopes
@@ -57,16 +61,45 @@ class NormalNoiseAdapter(LikelihoodAdapter):
     def outcomes(self, y: Tensor, num_outputs: int, dtype: torch.dtype) -> Tensor:
         return columns(y, num_outputs, dtype)
 
-    @full_precision
-    def fisher_factors(self, f: Float[Tensor, "N P"]) -> Float[Tensor, "P N P"]:
-        """R_p = e_p / σ for one normal; less with outliers, by quadrature."""
-        information = noise_information(*self.noise_mixture())
-        roots = f.new_tensor(information).sqrt().expand(f.shape)
-        return torch.diag_embed(roots).movedim(1, 0)
+    def noise_mixture(self, relative: Float[Tensor, "*rows 1"] | None = None) -> NoiseMixture:
+        """Weights w_c and variances σ_c²; the latter are [*rows, 1], or [1] where noise is the same everywhere."""
+        likelihood = self.likelihood
+        if isinstance(likelihood, ContaminatedGaussianLikelihood):
+            return likelihood.noise_mixture(relative)
+        return ((1.0, likelihood.noise),)
+
+    def noise_parameters(self) -> NoiseParameters:
+        likelihood = self.likelihood
+        if isinstance(likelihood, ContaminatedGaussianLikelihood):
+            return NoiseParameters(likelihood.raw_noise, likelihood.raw_outlier_noise, likelihood.slopes)
+        return NoiseParameters(likelihood.raw_noise)
+
+    def relative_noise(self, h: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch 1"] | None:
+        likelihood = self.likelihood
+        return likelihood.relative_noise(h) if isinstance(likelihood, ContaminatedGaussianLikelihood) else None
 
     def noise_variance(self, relative: Float[Tensor, "*rows 1"] | None = None) -> Float[Tensor, "*rows"]:
-        log_weights, variances = self.noise_mixture(relative)
-        return variances @ log_weights.exp()
+        return torch.stack([w * noise for w, noise in self.noise_mixture(relative)]).sum(0).squeeze(-1)
+
+    @full_precision
+    def expected_log_prob(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
+        """Exact for a single normal, else a bound from below."""
+        squares = (y - latent.mean).square() + latent.variance
+        terms = [log_term(w, squares, noise) for w, noise in self.noise_mixture(latent.relative)]
+        return reduce(torch.logaddexp, terms).sum(-1)
+
+    @full_precision
+    def log_marginal(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
+        """Exact."""
+        squares = (y - latent.mean).square()
+        terms = [log_term(w, squares, latent.variance + noise) for w, noise in self.noise_mixture(latent.relative)]
+        return reduce(torch.logaddexp, terms).sum(-1)
+
+    @full_precision
+    def fisher_factors(self, f: Float[Tensor, "N P"]) -> Float[Tensor, "P N P"]:
+        """r_p = e_p / σ for one normal; less with outliers."""
+        root = f.new_tensor(noise_information(self.noise_mixture())).sqrt()
+        return torch.diag_embed(root.expand(f.shape)).movedim(1, 0)
 
     def moments(self, latent: Latent) -> Moments:
         mean, variance, relative = latent
@@ -82,39 +115,12 @@ class NormalNoiseAdapter(LikelihoodAdapter):
         self, latent: Latent
     ) -> tuple[Float[Tensor, " K"], Float[Tensor, "K N P"], Float[Tensor, "K N P"]]:
         mean, variance, relative = latent
-        log_weights, noises = self.noise_mixture(relative)  # [C]; [C], or [S, N, C]
+        weights, noises = zip(*self.noise_mixture(relative), strict=True)
         return (
-            log_weights.exp().repeat_interleave(len(mean)) / len(mean),
-            mean.repeat(len(log_weights), 1, 1),
-            torch.cat([variance + noise.unsqueeze(-1) for noise in noises.unbind(-1)]),
+            mean.new_tensor(weights).repeat_interleave(len(mean)) / len(mean),
+            mean.repeat(len(weights), 1, 1),
+            torch.cat([variance + noise for noise in noises]),
         )
-
-
-@adapter_of.register(GaussianLikelihood)
-@final
-class GaussianAdapter(NormalNoiseAdapter):
-    """p(y | f) = N(y; f, σ²)."""
-
-    def noise_mixture(
-        self, relative: Float[Tensor, "*rows 1"] | None = None
-    ) -> tuple[Float[Tensor, " 1"], Float[Tensor, " 1"]]:
-        noise = self.likelihood.noise
-        return noise.new_zeros(1), noise
-
-    def noise_parameters(self) -> NoiseParameters:
-        return NoiseParameters(self.likelihood.raw_noise)
-
-    @full_precision
-    def expected_log_prob(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
-        """−½ Σ_p (log 2πσ² + ((y − mean)² + variance) / σ²)."""
-        noise, squares = self.likelihood.noise, (y - latent.mean).square() + latent.variance
-        return -0.5 * (log(2 * pi) + noise.log() + squares / noise).sum(-1)
-
-    @full_precision
-    def log_marginal(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
-        """Log N(y; mean, variance + σ²)."""
-        sd = (latent.variance + self.likelihood.noise).sqrt()
-        return Normal(latent.mean, sd, validate_args=False).log_prob(y).sum(-1)
 
 
 @adapter_of.register(GaussianNoise)
@@ -127,10 +133,10 @@ def _refuse(likelihood: GaussianNoise) -> Never:
 
 
 def gaussian(likelihood: object) -> GaussianLikelihood:
-    """Returns a Gaussian likelihood, the only one with a closed form; a new one for None."""
+    """Returns a likelihood of one normal, for which regression has a closed form; a new one for None."""
     if likelihood is None:
         return GaussianLikelihood()
-    if adapter_of.dispatch(type(likelihood)) is not GaussianAdapter:
+    if not isinstance(likelihood, GaussianLikelihood) or isinstance(likelihood, ContaminatedGaussianLikelihood):
         raise TypeError(
             f"likelihood must be a gpytorch GaussianLikelihood, got {type(likelihood).__name__}; "
             "use SVGP, which takes other likelihoods"
@@ -139,16 +145,20 @@ def gaussian(likelihood: object) -> GaussianLikelihood:
     return likelihood
 
 
-def noise_information(log_weights: Float[Tensor, " C"], variances: Float[Tensor, " C"]) -> float:
+def log_term(weight: float, squares: Float[Tensor, "*batch"], variance: Float[Tensor, "*#batch"]) -> Tensor:
+    """Log w − ½ (log 2πτ + s/τ)."""
+    return -0.5 * (variance.log() + (log(2 * pi) - 2 * log(weight)) + squares / variance)
+
+
+def noise_information(mixture: NoiseMixture) -> float:
     """∫ (p′)² / p dy for noise of density p: 1/σ² without outliers; with them, by the trapezoidal rule."""
-    log_weights, variances = (values.detach().double().cpu() for values in (log_weights, variances))
-    if len(variances) == 1:
+    weights, variances = torch.tensor([(w, v.item()) for w, v in mixture], dtype=torch.float64).unbind(-1)  # [C]
+    narrow, wide = variances[0].sqrt(), variances[-1].sqrt()
+    if len(mixture) == 1:
         return 1 / variances.item()
-    x = torch.linspace(-1.0, 1.0, NODES, dtype=torch.float64).unsqueeze(-1) * torch.asinh(
-        FARTHEST * (variances[-1] / variances[0]).sqrt()
-    )
-    y, dy = variances[0].sqrt() * x.sinh(), x.cosh()  # [Q, 1]: nodes lie closest where noise is narrow
-    parts = torch.exp(log_weights - 0.5 * (variances.log() + y.square() / variances)) * dy  # [Q, C], but for a factor
+    x = torch.linspace(-1.0, 1.0, NODES, dtype=torch.float64).unsqueeze(-1) * torch.asinh(FARTHEST * wide / narrow)
+    y, dy = narrow * x.sinh(), x.cosh()  # [Q, 1]: nodes lie closest where noise is narrow
+    parts = weights / variances.sqrt() * torch.exp(-0.5 * y.square() / variances) * dy  # [Q, C], but for a factor
     density, slope = parts.sum(-1), (y / variances * parts).sum(-1)
     return (slope.square() / density).sum().div(density.sum()).item()
 

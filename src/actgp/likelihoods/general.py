@@ -1,8 +1,8 @@
 """Any likelihood of one y for each latent function: all that it need say is p(y | f).
 
 Integrals over f are found by quadrature where the likelihood says, by deriving from `OneDimensionalLikelihood`, that it
-has a single latent function for each y, and by sampling where it does not. Whether y is a number or one of several
-ordered labels is read off p(y | f) itself (`ordinal`), except for gpytorch's own likelihoods, of which it is known.
+has a single latent function for each y, and by sampling where it does not. Whether y is a number or one of C ordered
+labels, 0 to C − 1, is read off p(y | f) itself: a `Categorical` for each latent function is of labels.
 """
 
 from abc import abstractmethod
@@ -12,37 +12,33 @@ from functools import partial
 from typing import final
 
 import torch
-from gpytorch.likelihoods import (
-    BetaLikelihood,
-    LaplaceLikelihood,
-    Likelihood,
-    NegativeBinomialLikelihood,
-    StudentTLikelihood,
-)
+from gpytorch.likelihoods import BetaLikelihood, Likelihood, NegativeBinomialLikelihood
 from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
 from jaxtyping import Float
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.distributions import Distribution
 
-from actgp.autocast import full_precision
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, adapter_of, no_probabilities
 from actgp.likelihoods.gpytorch_names import OneDimensionalLikelihood
 from actgp.likelihoods.numerics import (
+    QUANTILE_SAMPLES,
+    SEED,
     Nodes,
     expectation_by_quadrature,
     expectation_by_sampling,
     fisher_by_sampling,
     grid_nodes,
+    in_chunks,
+    is_ordered,
     log_prob_at_nodes,
     marginal_by_quadrature,
     marginal_by_sampling,
     moments_at_nodes,
-    probabilities_at_nodes,
-    quantiles_of_draws,
+    sample_latent,
     sobol_nodes,
 )
-from actgp.likelihoods.ordinal import label_quantile, ordered
 from actgp.likelihoods.targets import columns, some
+from actgp.sampling import seeded
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class GeneralAdapter(LikelihoodAdapter):
     """Numbers, or ordered labels 0, …, C − 1, in every output.
 
     Attributes:
-        check: Refuses numbers that have no density; None for a likelihood that may be of ordered labels.
+        check: Refuses numbers that have no density.
     """
 
     check: Callable[[Float[Tensor, "N P"]], None] | None = None
@@ -61,10 +57,8 @@ class GeneralAdapter(LikelihoodAdapter):
 
     def num_labels(self, num_outputs: int) -> int | None:
         """C, for ordered labels; None for numbers."""
-        if self.check is not None:
-            return None
         given = conditional_at_zero(self, 1, num_outputs)
-        return given.probs.shape[-1] if ordered(given, 2) else None  # type: ignore[attr-defined]
+        return given.probs.shape[-1] if is_ordered(given, 2) else None  # type: ignore[attr-defined]
 
     def check_supported(self, num_outputs: int | None, input_dim: int | None) -> None:
         check_shapes(self, num_outputs)
@@ -81,10 +75,7 @@ class GeneralAdapter(LikelihoodAdapter):
             )
         return values
 
-    @full_precision
-    def fisher_factors(self, f: Float[Tensor, "N P"]) -> Float[Tensor, "K N P"]:
-        """From draws of y, always the same."""
-        return fisher_by_sampling(self, f)
+    fisher_factors = fisher_by_sampling
 
     def moments(self, latent: Latent) -> Moments:
         return moments_at_nodes(self, self.nodes, latent, self.num_labels(latent.mean.shape[-1]) or 1)
@@ -93,19 +84,33 @@ class GeneralAdapter(LikelihoodAdapter):
         return log_prob_at_nodes(self, self.nodes, y, latent, self.num_labels(latent.mean.shape[-1]) or 1)
 
     def quantiles(self, levels: Float[Tensor, " Q"], latent: Latent) -> Float[Tensor, "Q N P"]:
-        """Of labels from their probabilities; of numbers from draws, always the same."""
+        """Of labels from their probabilities; of numbers from at least 2,000 draws, always the same."""
         C = self.num_labels(latent.mean.shape[-1])
-        if C is None:
-            return quantiles_of_draws(self, levels, latent)
-        p = probabilities_at_nodes(self, self.nodes, latent, C)
-        return torch.stack([label_quantile(p, level) for level in levels])
+        if C is not None:
+            below = self._label_probabilities(latent, C).cumsum(-1) < levels.reshape(-1, 1, 1, 1)  # [Q, N, P, C]
+            return below.sum(-1).clamp_max(C - 1).to(levels.dtype)  # p may add up to a little less than one
+        parts = []
+        for part, *_ in in_chunks(latent):
+            with seeded(SEED, part.mean.device):  # torch's distributions draw from the global generator
+                f = sample_latent(part, -(-QUANTILE_SAMPLES // len(part.mean)), None)
+                y: Tensor = self.conditional(f).sample()
+            parts.append(y.flatten(0, 1).quantile(levels, dim=0))
+        return torch.cat(parts, dim=1)
 
     def probabilities(self, expected: Float[Tensor, "N P"], latent: Latent) -> Float[Tensor, "N *P C"]:
         C = self.num_labels(latent.mean.shape[-1])
         if C is None:
             raise no_probabilities(self.likelihood)
-        p = probabilities_at_nodes(self, self.nodes, latent, C)
+        p = self._label_probabilities(latent, C)
         return p.squeeze(1) if p.shape[1] == 1 else p
+
+    def _label_probabilities(self, latent: Latent, C: int) -> Float[Tensor, "N P C"]:
+        parts = []
+        for part, *_ in in_chunks(latent, numbers=C):
+            f, log_weights = self.nodes(part)
+            p: Tensor = self.conditional(f).probs  # type: ignore[attr-defined]  # [Q, S, n, P, C]
+            parts.append(torch.tensordot(log_weights.flatten().exp(), p.mean(1), 1))
+        return torch.cat(parts)
 
 
 @adapter_of.register(OneDimensionalLikelihood)
@@ -113,18 +118,9 @@ class GeneralAdapter(LikelihoodAdapter):
 class QuadratureAdapter(GeneralAdapter):
     """One latent function for each y: integrals over a single variable."""
 
-    def nodes(self, latent: Latent) -> Nodes:
-        return grid_nodes(latent)
-
-    @full_precision
-    def expected_log_prob(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
-        """By Gauss–Hermite quadrature."""
-        return expectation_by_quadrature(self.likelihood, y, latent)
-
-    @full_precision
-    def log_marginal(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
-        """By the trapezoidal rule."""
-        return marginal_by_quadrature(self, y, latent)
+    expected_log_prob = expectation_by_quadrature
+    log_marginal = marginal_by_quadrature
+    nodes = staticmethod(grid_nodes)
 
 
 @adapter_of.register(Likelihood)
@@ -132,22 +128,9 @@ class QuadratureAdapter(GeneralAdapter):
 class SamplingAdapter(GeneralAdapter):
     """Nothing is known of how y depends on the latent functions."""
 
-    def nodes(self, latent: Latent) -> Nodes:
-        return sobol_nodes(latent)
-
-    @full_precision
-    def expected_log_prob(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
-        """By sampling."""
-        return expectation_by_sampling(self, y, latent, generator)
-
-    @full_precision
-    def log_marginal(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
-        """By sampling."""
-        return marginal_by_sampling(self, y, latent, generator)
-
-
-def any_number(values: Float[Tensor, "N P"]) -> None:
-    """Student's t and Laplace noise have a density everywhere."""
+    expected_log_prob = expectation_by_sampling
+    log_marginal = marginal_by_sampling
+    nodes = staticmethod(sobol_nodes)
 
 
 def counts(values: Float[Tensor, "N P"]) -> None:
@@ -164,8 +147,6 @@ def between_0_and_1(values: Float[Tensor, "N P"]) -> None:
         )
 
 
-adapter_of.register(StudentTLikelihood, partial(QuadratureAdapter, check=any_number))
-adapter_of.register(LaplaceLikelihood, partial(QuadratureAdapter, check=any_number))
 adapter_of.register(PoissonLikelihood, partial(QuadratureAdapter, check=counts))
 adapter_of.register(NegativeBinomialLikelihood, partial(QuadratureAdapter, check=counts))
 adapter_of.register(BetaLikelihood, partial(QuadratureAdapter, check=between_0_and_1))
@@ -191,7 +172,7 @@ def check_shapes(adapter: LikelihoodAdapter, num_outputs: int | None) -> None:
 
 @torch.no_grad()
 def conditional_at_zero(adapter: LikelihoodAdapter, num_rows: int, num_outputs: int) -> Distribution:
-    """p(y | f) at f = 0, [N, P], by which one sees what a likelihood is of."""
+    """p(y | f) at f = 0, [N, P], from which one sees whether y is a number or a label, and its shape."""
     tensors = (*adapter.likelihood.parameters(), *adapter.likelihood.buffers())
     own = [tensor for tensor in tensors if tensor.is_floating_point()]
     zeros = torch.zeros(num_rows, num_outputs)

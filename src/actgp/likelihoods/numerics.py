@@ -2,7 +2,8 @@
 
 For one latent function: Gauss–Hermite quadrature for E[log p(y | f)], which is smooth, and the trapezoidal rule for
 ∫ p(y | f) q(f) df: it resolves likelihoods down to a thirtieth of the latent's sd, and Gauss–Hermite does not. For
-several: reparametrised draws while training, Sobol points for predictions.
+several: reparametrised draws while training, Sobol points for predictions. The functions for training are methods of
+the adapters that name them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,13 +11,12 @@ from math import log
 from typing import Any
 
 import torch
-from gpytorch.likelihoods import Likelihood
 from jaxtyping import Float
 from torch import Generator, Tensor
 from torch.distributions import Categorical, Distribution, Normal
 
+from actgp.autocast import full_precision
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments
-from actgp.likelihoods.ordinal import label_moments, ordered
 from actgp.sampling import normal_points, seeded
 
 LATENT_SAMPLES = 32  # of f, for each E[log p(y | f)] and ∫ p(y | f) q(f) df while training
@@ -35,28 +35,37 @@ MakeNodes = Callable[[Latent], Nodes]
 # While training
 
 
-def expectation_by_quadrature(likelihood: Likelihood, y: Tensor, latent: Latent) -> Float[Tensor, "*S N"]:
+@full_precision
+def expectation_by_quadrature(
+    adapter: LikelihoodAdapter, y: Tensor, latent: Latent, generator: Generator | None = None
+) -> Float[Tensor, "*S N"]:
     """E[log p(y_i | f_i)] of one latent function for each output, by gpytorch's Gauss–Hermite quadrature."""
-    log_probs: Tensor = likelihood.expected_log_prob(y, Normal(latent.mean, latent.variance.sqrt()))  # [S, N, P]
+    f = Normal(latent.mean, latent.variance.sqrt())
+    log_probs: Tensor = adapter.likelihood.expected_log_prob(y, f)  # [S, N, P]
     return log_probs.sum(-1)
 
 
-def expectation_by_sampling(
-    adapter: LikelihoodAdapter, y: Tensor, latent: Latent, generator: Generator | None
+@full_precision
+def marginal_by_quadrature(
+    adapter: LikelihoodAdapter, y: Tensor, latent: Latent, generator: Generator | None = None
 ) -> Float[Tensor, "*S N"]:
-    """E[log p(y_i | f_i)] as the mean over draws of f."""
-    return adapter.conditional_log_prob(sample_latent(latent, LATENT_SAMPLES, generator), y).mean(0)
-
-
-def marginal_by_quadrature(adapter: LikelihoodAdapter, y: Tensor, latent: Latent) -> Float[Tensor, "*S N"]:
     """Log ∫ p(y_i | f_i) q(f_i) df_i of one latent function for each output, by the trapezoidal rule."""
     f, log_weights = _on_grid(latent, MARGINAL_POINTS, MARGINAL_RANGE)
     log_probs: Tensor = adapter.conditional(f).log_prob(y)  # [Q, S, N, P]
     return (log_probs + log_weights).logsumexp(0).sum(-1)
 
 
+@full_precision
+def expectation_by_sampling(
+    adapter: LikelihoodAdapter, y: Tensor, latent: Latent, generator: Generator | None = None
+) -> Float[Tensor, "*S N"]:
+    """E[log p(y_i | f_i)] as the mean over draws of f."""
+    return adapter.conditional_log_prob(sample_latent(latent, LATENT_SAMPLES, generator), y).mean(0)
+
+
+@full_precision
 def marginal_by_sampling(
-    adapter: LikelihoodAdapter, y: Tensor, latent: Latent, generator: Generator | None
+    adapter: LikelihoodAdapter, y: Tensor, latent: Latent, generator: Generator | None = None
 ) -> Float[Tensor, "*S N"]:
     """Log ∫ p(y_i | f_i) q(f_i) df_i from the mean over draws of f."""
     f = sample_latent(latent, LATENT_SAMPLES, generator)
@@ -70,6 +79,7 @@ def sample_latent(latent: Latent, num_samples: int, generator: Generator | None)
     return mean + latent.variance.sqrt() * noise
 
 
+@full_precision
 def fisher_by_sampling(adapter: LikelihoodAdapter, f: Float[Tensor, "N P"]) -> Float[Tensor, "K N P"]:
     """Scores at draws of y, always the same: the mean of s sᵀ is near the Fisher information."""
     f = f.detach()
@@ -84,11 +94,6 @@ def score(adapter: LikelihoodAdapter, f: Float[Tensor, "N P"], y: Tensor) -> Flo
         f = f.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(adapter.conditional_log_prob(f, y).sum(), f)
     return gradient
-
-
-def one_for_each_output(roots: Float[Tensor, "N P"]) -> Float[Tensor, "P N P"]:
-    """Factors of a Fisher information that is diagonal, from the roots of its diagonal."""
-    return torch.diag_embed(roots).movedim(1, 0)
 
 
 # For predictions
@@ -113,8 +118,32 @@ def sobol_points(mean: Float[Tensor, "S N P"]) -> Float[Tensor, "Q S 1 P"]:
     return normal_points(S * Q, P, SEED).to(mean).reshape(S, Q, 1, P).transpose(0, 1)
 
 
+def _on_grid(latent: Latent, num_points: int, reach: float) -> tuple[Float[Tensor, "Q *S N P"], Tensor]:
+    """Equidistant points up to `reach` standard deviations, and the logarithms of weights that add up to one."""
+    x = torch.linspace(-reach, reach, num_points, dtype=torch.float64).to(latent.mean)
+    x = x.reshape(-1, *[1] * latent.mean.ndim)  # [Q, 1, …]
+    return latent.mean + latent.variance.sqrt() * x, (-0.5 * x**2).log_softmax(0)
+
+
+def in_chunks(latent: Latent, *targets: Tensor, numbers: int = 1) -> Iterator[tuple[Any, ...]]:
+    """Marginals and targets, a few rows at a time, so that no tensor of a prediction exceeds CHUNK numbers.
+
+    The largest tensors hold 2,000 draws of f for each component, and `numbers` numbers for p(y | f) at each draw: one,
+    or the probabilities of C labels.
+    """
+    S, _, P = latent.mean.shape
+    rows = max(1, CHUNK // (QUANTILE_SAMPLES * S * P * numbers))
+    parts = map(Latent, latent.mean.split(rows, 1), latent.variance.split(rows, 1))
+    return zip(parts, *(y.split(rows) for y in targets), strict=True)
+
+
+def joined(parts: Sequence[Moments]) -> Moments:
+    """The moments of all rows from those of chunks of them."""
+    return Moments(*map(torch.cat, zip(*parts, strict=True)))
+
+
 def moments_at_nodes(adapter: LikelihoodAdapter, make: MakeNodes, latent: Latent, numbers: int = 1) -> Moments:
-    """E[y], E[Var[y | f]] and Var[E[y | f]]; p(y | f) takes so many numbers at each f, as in `in_chunks`."""
+    """E[y], E[Var[y | f]] and Var[E[y | f]]; `numbers` as for `in_chunks`."""
     parts = []
     for part, *_ in in_chunks(latent, numbers=numbers):
         f, log_weights = make(part)
@@ -126,18 +155,25 @@ def moments_at_nodes(adapter: LikelihoodAdapter, make: MakeNodes, latent: Latent
     return joined(parts)
 
 
-def joined(parts: Sequence[Moments]) -> Moments:
-    """The moments of all rows from those of chunks of them."""
-    return Moments(*(torch.cat(values) for values in zip(*parts, strict=True)))
-
-
 def _conditional_moments(given: Distribution, num_dims: int) -> tuple[Tensor, Tensor]:
-    """E[y | f] and Var[y | f], f of so many dimensions; of the one-hot label for classes without an order."""
-    if ordered(given, num_dims):
-        return label_moments(given.probs)  # type: ignore[attr-defined]
-    if isinstance(given, Categorical):
-        return given.probs, given.probs * (1 - given.probs)
-    return given.mean, given.variance
+    """E[y | f] and Var[y | f] for f with `num_dims` dimensions; of the one-hot label for classes without an order."""
+    if not isinstance(given, Categorical):
+        return given.mean, given.variance
+    p = given.probs
+    if not is_ordered(given, num_dims):
+        return p, p * (1 - p)
+    labels = torch.arange(p.shape[-1], dtype=p.dtype, device=p.device)
+    mean = p @ labels  # Σ_k k p_k
+    return mean, (p * (labels - mean.unsqueeze(-1)).square()).sum(-1)
+
+
+def is_ordered(given: Distribution, num_dims: int) -> bool:
+    """Whether p(y | f), f with `num_dims` dimensions, is of one label for each latent function, not one for each row.
+
+    Labels y = 0, …, C − 1 of this kind have an order. It is read off the distribution, so that it holds for users'
+    likelihoods, too.
+    """
+    return isinstance(given, Categorical) and len(given.batch_shape) == num_dims
 
 
 def log_prob_at_nodes(
@@ -154,47 +190,3 @@ def log_prob_at_nodes(
             components = (log_probs + log_weights).logsumexp(0).sum(-1)  # [S, n]
             parts.append(components.logsumexp(0))
     return torch.cat(parts) - log(len(latent.mean))
-
-
-def probabilities_at_nodes(
-    adapter: LikelihoodAdapter, make: MakeNodes, latent: Latent, num_labels: int
-) -> Float[Tensor, "N P C"]:
-    """E[p] for ordered labels."""
-    parts = []
-    for part, *_ in in_chunks(latent, numbers=num_labels):
-        f, log_weights = make(part)
-        p: Tensor = adapter.conditional(f).probs  # type: ignore[attr-defined]  # [Q, S, n, P, C]
-        parts.append(torch.tensordot(log_weights.flatten().exp(), p.mean(1), 1))
-    return torch.cat(parts)
-
-
-def quantiles_of_draws(
-    adapter: LikelihoodAdapter, levels: Float[Tensor, " L"], latent: Latent
-) -> Float[Tensor, "L N P"]:
-    """Of at least 2,000 draws of y, always the same; the global generator, which makes them, is put back."""
-    parts = []
-    for part, *_ in in_chunks(latent):
-        with seeded(SEED, part.mean.device):
-            f = sample_latent(part, -(-QUANTILE_SAMPLES // len(part.mean)), None)
-            y: Tensor = adapter.conditional(f).sample()
-        parts.append(y.flatten(0, 1).quantile(levels, dim=0))
-    return torch.cat(parts, dim=1)
-
-
-def in_chunks(latent: Latent, *targets: Tensor, numbers: int = 1) -> Iterator[tuple[Any, ...]]:
-    """Marginals and targets of so many rows at a time that no tensor of a prediction exceeds CHUNK numbers.
-
-    The largest are those of 2,000 draws of f for each component, with what p(y | f) is given by at each of them:
-    `numbers`, one, or the probabilities of C labels.
-    """
-    S, _, P = latent.mean.shape
-    rows = max(1, CHUNK // (QUANTILE_SAMPLES * S * P * numbers))
-    parts = map(Latent, latent.mean.split(rows, 1), latent.variance.split(rows, 1))
-    return zip(parts, *(y.split(rows) for y in targets), strict=True)
-
-
-def _on_grid(latent: Latent, num_points: int, reach: float) -> tuple[Float[Tensor, "Q *S N P"], Tensor]:
-    """Equidistant points up to so many standard deviations, and the logarithms of weights that add up to one."""
-    x = torch.linspace(-reach, reach, num_points, dtype=torch.float64).to(latent.mean)
-    x = x.reshape(-1, *[1] * latent.mean.ndim)  # [Q, 1, …]
-    return latent.mean + latent.variance.sqrt() * x, (-0.5 * x**2).log_softmax(0)

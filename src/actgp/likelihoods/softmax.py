@@ -5,7 +5,7 @@ from typing import final
 import torch
 from gpytorch.likelihoods import SoftmaxLikelihood
 from jaxtyping import Float
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.distributions import Categorical
 
 from actgp.autocast import full_precision
@@ -66,15 +66,8 @@ class SoftmaxAdapter(LikelihoodAdapter):
         given = self.likelihood(torch.cat([rows, rows], -2) if f.shape[-1] == 1 else rows)
         return Categorical(logits=given.logits[..., 0, :])
 
-    @full_precision
-    def expected_log_prob(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
-        """By sampling."""
-        return expectation_by_sampling(self, y, latent, generator)
-
-    @full_precision
-    def log_marginal(self, y: Tensor, latent: Latent, generator: Generator | None = None) -> Tensor:
-        """By sampling."""
-        return marginal_by_sampling(self, y, latent, generator)
+    expected_log_prob = expectation_by_sampling
+    log_marginal = marginal_by_sampling
 
     @full_precision
     def fisher_factors(self, f: Float[Tensor, "N P"]) -> Float[Tensor, "C N P"]:

@@ -1,9 +1,8 @@
 """Files of models and estimators: the format, and what a thing is made of, in words and tensors."""
 
 from actgp.persistence import archive
-from actgp.persistence.backbones import SavedBackbone, parts_of
-from actgp.persistence.errors import refuse, refuse_to_save
-from actgp.persistence.registry import Sizes, savable, savable_as
+from actgp.persistence.classes import Sizes, refuse, refuse_to_save, savable, savable_as
+from actgp.persistence.state import SavedBackbone, parts_of
 from actgp.persistence.walker import Description, describe, rebuild, save, words
 
 __all__ = [

@@ -10,9 +10,8 @@ import json
 import os
 import uuid
 from collections.abc import Mapping
-from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -186,7 +185,8 @@ def _decode(data: bytes, source: str) -> Contents:
 
 def _from_json(text: str, source: str) -> dict[str, Any]:
     try:
-        document = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
+        document = json.loads(text)
+        json.dumps(document, allow_nan=False)  # Python reads NaN, Infinity and 1e999, too
     except (ValueError, RecursionError) as error:
         raise ValueError(
             f"the document of {source!r} must be JSON, got text that is not ({error}); write it with actgp"
@@ -198,28 +198,14 @@ def _from_json(text: str, source: str) -> dict[str, Any]:
     return document
 
 
-def _finite(text: str) -> float:
-    return float(text) if isfinite(float(text)) else _not_finite(text)
-
-
-def _not_finite(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no finite number")
-
-
 def _digest(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
     """SHA-256 of all metadata and tensors, each part with its length before it, so that none can pass for two."""
+    parts: list[Any] = [part.encode() for key in sorted(metadata) for part in (key, metadata[key])]
+    for name, tensor in sorted(tensors.items()):
+        shape = f"{tensor.dtype} {list(tensor.shape)}"
+        parts += [name.encode(), shape.encode(), tensor.reshape(-1).view(torch.uint8).numpy()]
     digest = hashlib.sha256()
-    for key in sorted(metadata):
-        _add(digest, key.encode())
-        _add(digest, metadata[key].encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        _add(digest, name.encode())
-        _add(digest, f"{tensor.dtype} {list(tensor.shape)}".encode())
-        _add(digest, tensor.reshape(-1).view(torch.uint8).numpy())
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
     return digest.hexdigest()
-
-
-def _add(digest: "hashlib._Hash", part: Any) -> None:
-    digest.update(len(part).to_bytes(8, "little"))
-    digest.update(part)

@@ -13,29 +13,28 @@ from gpytorch.priors import Prior
 from gpytorch.utils.transforms import inv_sigmoid, inv_softplus
 from torch import Tensor, nn
 
-from actgp.persistence.errors import refuse, refuse_to_save
-from actgp.persistence.registry import Savable, Sizes, register
+from actgp.persistence.classes import Savable, Sizes, refuse, refuse_to_save, register
 
 Transform = Callable[[Tensor], Tensor]
 M = TypeVar("M", bound=nn.Module)
 
-ACTIVE = {"active_dims": Sequence[int] | None}
-INPUTS = {"ard_num_dims": int | None, **ACTIVE}
+ARD = {"ard_num_dims": int | None}
+KERNELS = {"kernels": Sequence[Kernel]}
+ACTIVE_DIMS = {"active_dims": Sequence[int] | None}  # of all kernels but those made of several
 LENGTHSCALES: Sizes = {"raw_lengthscale": (1, "ard_num_dims")}
-VARIANCES: Sizes = {"raw_variance": (1, "ard_num_dims")}
 # Arguments that are attributes of the same name, and what a file must hold for them.
 ATTRIBUTES: dict[type[nn.Module], tuple[dict[str, Any], Sizes]] = {
-    gpk.RBFKernel: (INPUTS, LENGTHSCALES),
-    gpk.MaternKernel: ({"nu": float, **INPUTS}, LENGTHSCALES),
-    gpk.RQKernel: (INPUTS, LENGTHSCALES),
-    gpk.PeriodicKernel: (INPUTS, LENGTHSCALES),
-    gpk.LinearKernel: (INPUTS, VARIANCES),
-    gpk.PolynomialKernel: ({"power": int, **INPUTS}, {}),
-    gpk.CosineKernel: (INPUTS, {}),
-    gpk.ConstantKernel: (ACTIVE, {}),
-    gpk.ScaleKernel: ({"base_kernel": Kernel, **ACTIVE}, {}),
-    gpk.AdditiveKernel: ({"kernels": Sequence[Kernel]}, {}),
-    gpk.ProductKernel: ({"kernels": Sequence[Kernel]}, {}),
+    gpk.RBFKernel: (ARD, LENGTHSCALES),
+    gpk.MaternKernel: ({"nu": float, **ARD}, LENGTHSCALES),
+    gpk.RQKernel: (ARD, LENGTHSCALES),
+    gpk.PeriodicKernel: (ARD, LENGTHSCALES),
+    gpk.LinearKernel: (ARD, {"raw_variance": (1, "ard_num_dims")}),
+    gpk.PolynomialKernel: ({"power": int, **ARD}, {}),
+    gpk.CosineKernel: (ARD, {}),
+    gpk.ConstantKernel: ({}, {}),
+    gpk.ScaleKernel: ({"base_kernel": Kernel}, {}),
+    gpk.AdditiveKernel: (KERNELS, {}),
+    gpk.ProductKernel: (KERNELS, {}),
     gpl.GaussianLikelihood: ({}, {}),
     gpl.StudentTLikelihood: ({}, {}),
     gpl.LaplaceLikelihood: ({}, {}),
@@ -53,34 +52,39 @@ TRANSFORMS: dict[str, tuple[Transform | None, Transform | None]] = {
 }
 
 
-def _with_attributes(cls: type[nn.Module], hints: dict[str, Any], sizes: Sizes) -> Savable:
+def _register_by_attributes(cls: type[nn.Module], hints: dict[str, Any], sizes: Sizes) -> None:
+    def config(part: nn.Module) -> dict[str, Any]:
+        values = {name: getattr(part, name) for name in hints}
+        return {name: list(value) if isinstance(value, nn.ModuleList) else value for name, value in values.items()}
+
     def build(kernels: Sequence[Kernel] = (), **arguments: Any) -> nn.Module:
         return cls(*kernels, **{name: value for name, value in arguments.items() if value is not None})
 
-    return Savable(cls, lambda part: {name: _plain(getattr(part, name)) for name in hints}, build, hints, sizes)
+    active = ACTIVE_DIMS if issubclass(cls, Kernel) and "kernels" not in hints else {}
+    register(Savable(cls, config, build, hints | active, frozenset(hints), sizes))
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.tolist()
-    return list(value) if isinstance(value, nn.ModuleList) else value
+def _config_of_softmax(likelihood: gpl.SoftmaxLikelihood) -> dict[str, int | None]:
+    mixing = likelihood.mixing_weights is not None
+    return {"num_classes": likelihood.num_classes, "num_features": likelihood.num_features if mixing else None}
 
 
 def _softmax(num_classes: int, num_features: int | None) -> Likelihood:
     return gpl.SoftmaxLikelihood(num_features, num_classes, mixing_weights=num_features is not None)
 
 
-def _of_softmax(likelihood: gpl.SoftmaxLikelihood) -> dict[str, int | None]:
-    mixing = likelihood.mixing_weights is not None
-    return {"num_classes": likelihood.num_classes, "num_features": likelihood.num_features if mixing else None}
-
-
-for _cls, _parts in ATTRIBUTES.items():
-    register(_with_attributes(_cls, *_parts))
+for _cls, (_hints, _sizes) in ATTRIBUTES.items():
+    _register_by_attributes(_cls, _hints, _sizes)
+_HINTS = {"num_classes": int, "num_features": int | None}
 _WEIGHTS: Sizes = {"mixing_weights": ("num_classes", "num_features")}
-register(
-    Savable(gpl.SoftmaxLikelihood, _of_softmax, _softmax, {"num_classes": int, "num_features": int | None}, _WEIGHTS)
-)
+register(Savable(gpl.SoftmaxLikelihood, _config_of_softmax, _softmax, _HINTS, frozenset(_HINTS), _WEIGHTS))
+
+
+def active_dims_of(part: nn.Module) -> dict[str, list[int] | None]:
+    """The inputs that a kernel is given, an argument of all kernels."""
+    if not isinstance(part, Kernel):
+        return {}
+    return {"active_dims": None if part.active_dims is None else part.active_dims.tolist()}
 
 
 def check_part(part: nn.Module, inner: Iterable[str], place: str) -> None:
@@ -120,9 +124,10 @@ def describe_constraint(constraint: Interval, place: str) -> dict[str, str]:
     if type(constraint) not in CONSTRAINTS.values():
         refuse_to_save(place, CONSTRAINTS, constraint)
     used, inverse_used = constraint._transform, constraint._inv_transform  # for which there are no public names
+    if type(used) is nn.Softplus and (used.beta, used.threshold) == (1.0, 20.0):
+        used = nn.functional.softplus  # gpytorch's default is a module, of which each copy of a model has its own
     for name, (transform, inverse) in TRANSFORMS.items():
-        same = used is transform or (name == "softplus" and _is_softplus(used))
-        if same and inverse in (None, inverse_used):
+        if used is transform and inverse in (None, inverse_used):
             return {"class": type(constraint).__name__, "transform": name}
     raise TypeError(
         f"to be saved, a constraint must have a transform of {sorted(TRANSFORMS)} and its inverse, got others at "
@@ -146,8 +151,3 @@ def build_constraint(entry: Any, tensors: Mapping[str, Tensor], place: str) -> I
     if cls is Interval:
         return Interval(torch.zeros(lower.shape), torch.ones(upper.shape), *transforms)
     return cls(lower if cls is GreaterThan else upper, *transforms)
-
-
-def _is_softplus(transform: object) -> bool:
-    """Whether this is gpytorch's default, a module of which each copy of a model has its own."""
-    return type(transform) is nn.Softplus and (transform.beta, transform.threshold) == (1.0, 20.0)

@@ -1,19 +1,30 @@
-"""The tensors of a module: taken from it whole, and given back only when every one of them fits."""
+"""The tensors of a module: taken from it whole, and given back only when every one of them fits.
+
+Of a backbone, a user's own module, a file holds the tensors and the names of its parts, never its code. `hybrid` puts a
+scaling behind the module that it is given, and `convert` cuts the front off a network: from the names of the parts
+`load` knows what to do again to the module that it is given.
+"""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
 
 from gpytorch.utils.quadrature import GaussHermiteQuadrature1D
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
-from actgp.persistence.errors import refuse
+from actgp.persistence.classes import refuse
 
 BACKBONE = "backbone."
+LIBRARIES = ("torch", "actgp")  # whose classes are told from others of the same name
 
 
 def tensors_of(module: nn.Module) -> dict[str, Tensor]:
     """All tensors that a module computes with, by name, as they are."""
-    tensors: dict[str, Any] = {**module.state_dict(keep_vars=True), **_quadratures(module)}
+    tensors: dict[str, Any] = module.state_dict(keep_vars=True)
+    for name, part in module.named_modules():
+        if isinstance(part, GaussHermiteQuadrature1D):  # whose nodes are no buffers, but have the model's precision
+            tensors |= {f"{name}.locations": part.locations, f"{name}.weights": part.weights}
     for name, value in tensors.items():
         if not isinstance(value, Tensor):
             raise TypeError(
@@ -67,32 +78,93 @@ def give_flags(module: nn.Module, frozen: list[str], tied: dict[str, str]) -> No
         setattr(module.get_submodule(owner), own_name, parameters[other])
 
 
-class Mismatch(NamedTuple):
-    """What tensors should be, and are not."""
-
-    expected: str
-    got: str
-
-
-def mismatch(expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> Mismatch | None:
-    """The first difference in names, shapes or kinds of number, if there is one."""
+def mismatch(expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> tuple[str, str] | None:
+    """The first difference in names, shapes or kinds of number, as what was expected and what there is."""
     for name in sorted(expected.keys() ^ given.keys()):
-        return Mismatch(f"a tensor {name}", "none") if name in expected else Mismatch(f"no tensor {name}", "one")
+        return (f"a tensor {name}", "none") if name in expected else (f"no tensor {name}", "one")
     for name, tensor in expected.items():
         shape, other = list(tensor.shape), list(given[name].shape)
         if shape != other:
-            return Mismatch(f"{name} of shape {shape}", str(other))
+            return f"{name} of shape {shape}", str(other)
         both_real = tensor.is_floating_point() and given[name].is_floating_point()
         if not both_real and tensor.dtype != given[name].dtype:
-            return Mismatch(f"{name} of a dtype like {tensor.dtype}", str(given[name].dtype))
+            return f"{name} of a dtype like {tensor.dtype}", str(given[name].dtype)
     return None
 
 
-def _quadratures(module: nn.Module) -> dict[str, Tensor]:
-    """Nodes and weights of one-dimensional likelihoods, which are no buffers, but follow the model's precision."""
-    return {
-        f"{name}.{own}": tensor
-        for name, part in module.named_modules()
-        if isinstance(part, GaussHermiteQuadrature1D)
-        for own, tensor in (("locations", part.locations), ("weights", part.weights))
-    }
+def parts_of(module: nn.Module) -> list[str] | None:
+    """The names of what a module calls, one after the other; None where only its code could tell."""
+    if isinstance(module, fx.GraphModule):
+        return [f"{node.op} {getattr(node.target, '__name__', node.target)}" for node in module.graph.nodes]
+    return [_in_words(child) for child in module] if type(module) is nn.Sequential else None
+
+
+def _in_words(module: nn.Module) -> str:
+    """The name of a module's class, for those of users without the place, which may change; and parts of a sequence."""
+    library, cls = type(module).__module__.partition(".")[0], type(module)
+    name = f"{library}.{cls.__name__}" if library in LIBRARIES else cls.__name__
+    return f"{name}({', '.join(parts_of(module) or [])})" if cls is nn.Sequential else name
+
+
+@dataclass(frozen=True)
+class SavedBackbone:
+    """What a file knows of a backbone.
+
+    Attributes:
+        needed: Whether there is one.
+        parts: The names of its parts, if the file has them.
+        tensors: Its tensors, by their names in the model.
+    """
+
+    needed: bool
+    parts: list[str] | None
+    tensors: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> "SavedBackbone":
+        """The backbone in the description of a model."""
+        entry = document.get("backbone")
+        if entry is not None and not isinstance(entry, dict):
+            refuse("", "backbone of type dict or None", repr(entry)[:80])
+        parts = None if entry is None else entry.get("parts")
+        if parts is not None and not (isinstance(parts, list) and all(isinstance(name, str) for name in parts)):
+            refuse("backbone", "a list of names as parts", repr(parts)[:80])
+        own = {name: tensor for name, tensor in tensors.items() if name.startswith(BACKBONE)}
+        return cls(entry is not None, parts, own)
+
+    def resembles(self, module: nn.Module) -> bool:
+        """Whether a module is, as it is, of the saved structure, or at least meant to be: of the same parts."""
+        return self._mismatch(module) is None or parts_of(module) == (self.parts or [])
+
+    def check(self, given: object) -> None:
+        """Refuses a backbone that is missing, not needed, or of another structure than the one that was saved."""
+        if not self.needed:
+            if given is None:
+                return
+            raise ValueError(
+                f"a model without a backbone must be loaded without one, got {type(given).__name__}; leave backbone out"
+            )
+        if not isinstance(given, nn.Module):
+            raise ValueError(
+                f"a model with a backbone must be loaded with a module of the same structure, got {given!r}; files "
+                "hold its tensors but not its code: pass backbone=…, built as it was before saving"
+            )
+        if difference := self._mismatch(given):
+            expected, got = difference
+            raise ValueError(
+                f"the backbone must have the structure of the one that was saved, with {expected}, got {got}; build it "
+                "as it was before saving: the model's backbone, the module that was given to hybrid, or the network "
+                "that was given to convert"
+            )
+        own = parts_of(given)
+        if self.parts is not None and own is not None and self.parts != own:
+            pairs = zip_longest(self.parts, own, fillvalue="nothing")
+            then, now = next((then, now) for then, now in pairs if then != now)
+            raise ValueError(
+                f"the backbone must have the parts of the one that was saved, {then}, got {now}; its tensors would "
+                "fit, but it is another function: build it as it was before saving"
+            )
+
+    def _mismatch(self, module: nn.Module) -> tuple[str, str] | None:
+        own = {BACKBONE + name: tensor for name, tensor in module.state_dict(keep_vars=True).items()}
+        return mismatch(self.tensors, own)

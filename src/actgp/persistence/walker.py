@@ -16,11 +16,26 @@ import torch
 from torch import Tensor, nn
 
 from actgp.persistence import archive
-from actgp.persistence.backbones import describe_backbone
-from actgp.persistence.errors import DescriptionError, refuse, refuse_to_save
-from actgp.persistence.gpytorch_parts import build_constraint, check_part, constraints_of, describe_constraint
-from actgp.persistence.registry import Savable, allows, items, savable_as, savable_for, takes_tensor, told
-from actgp.persistence.state import check_state, describe_flags, give_flags, give_tensors, tensors_of
+from actgp.persistence.classes import (
+    DescriptionError,
+    Savable,
+    allows,
+    in_words,
+    items,
+    refuse,
+    refuse_to_save,
+    savable_as,
+    savable_for,
+    takes_tensor,
+)
+from actgp.persistence.gpytorch_parts import (
+    active_dims_of,
+    build_constraint,
+    check_part,
+    constraints_of,
+    describe_constraint,
+)
+from actgp.persistence.state import check_state, describe_flags, give_flags, give_tensors, parts_of, tensors_of
 
 DEEPEST = 18  # names in the place of a part; gpytorch takes twice as long for each kernel around another
 LARGEST = {"num_levels": 1_000, "num_classes": 1_000_000}  # energies are computed anew, in minutes at this size
@@ -53,13 +68,9 @@ def words(thing: object, place: str = "") -> dict[str, Any]:
 def rebuild(
     document: dict[str, Any], tensors: Mapping[str, Tensor], backbone: nn.Module | None = None, hint: Any = object
 ) -> Any:
-    """Builds what `describe` has described.
+    """Builds what `describe` has described, which must be of a class that the annotation `hint` allows.
 
-    Args:
-        document: The words.
-        tensors: The tensors.
-        backbone: The module that a model has as its backbone, of which a file holds the tensors; it is given them.
-        hint: What it must be, as in an annotation.
+    A model's backbone, of which there are the tensors only, is the given module; it is given its tensors.
     """
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore", UserWarning)  # whoever built it has seen them
@@ -78,7 +89,9 @@ class _Describing:
             refuse_to_save(place, savable_for(hint) or savable_for(type(thing).__mro__[1]), thing)
         if place.count(".") > DEEPEST:
             raise ValueError(f"to be saved, parts must be at most {DEEPEST} deep, got {place}; nest them less")
-        config, is_module = saved.config(thing), isinstance(thing, nn.Module)
+        config, is_module = dict(saved.config(thing)), isinstance(thing, nn.Module)
+        if "active_dims" in saved.hints:
+            config |= active_dims_of(thing)
         entry: dict[str, Any] = {"class": saved.cls.__name__}
         for key, value in config.items():
             entry[key] = self.value(value, saved.hints[_name(key)], _join(place, key), is_module)
@@ -94,7 +107,7 @@ class _Describing:
     def value(self, value: Any, hint: Any, place: str, inside: bool) -> Any:
         name, item = _name(place), items(hint)
         if name == "backbone":
-            return describe_backbone(value)
+            return None if value is None else {"parts": parts_of(value)}
         if isinstance(value, Tensor):
             if self.tensors is not None:
                 self.tensors[place] = value
@@ -109,7 +122,7 @@ class _Describing:
                 "keep model.state_dict()"
             )
         if not allows(hint, value):
-            raise TypeError(f"to be saved, {place} must be {told(hint)}, got {value!r}; keep model.state_dict()")
+            raise TypeError(f"to be saved, {place} must be {in_words(hint)}, got {value!r}; keep model.state_dict()")
         return value
 
 
@@ -168,6 +181,8 @@ class _Building:
                 name, more = _split(axis)
                 known.setdefault(name, size - more)
             known.setdefault(_name(tensor), torch.zeros(got))
+        if missing := sorted(saved.required - known.keys()):
+            refuse(place, f"an entry {missing[0]}", "none")
         return {name: value for name, value in known.items() if name in saved.hints}
 
     def _value(self, entry: Any, hint: Any, place: str, inside: bool) -> Any:
@@ -184,7 +199,7 @@ class _Building:
         if isinstance(entry, list) and item is not None:
             return [self._value(each, item, f"{place}.{i}", inside) for i, each in enumerate(entry)]
         if isinstance(entry, dict | list) or not allows(hint, entry):
-            refuse(_owner(place), f"{name} {told(hint)}", repr(entry)[:80])
+            refuse(_owner(place), f"{name} {in_words(hint)}", repr(entry)[:80])
         if name in LARGEST and not 1 <= entry <= LARGEST[name]:
             refuse(_owner(place), f"{name} from 1 to {LARGEST[name]}", str(entry)[:80])
         return entry

@@ -1,8 +1,9 @@
 """Which classes can be saved, by name: a file names classes, and only these are ever built.
 
 A class of ours says so itself, by `@savable` and its `config()`: the arguments of its constructor, except sizes that
-are seen from its tensors. An argument may be plain, a list, a tensor, or a part that can be saved itself. Its key is
-the name of the argument; where the part has another place in the module, the key is that place, and ends in the name.
+are seen from its tensors, and `active_dims`, which all kernels have. An argument may be plain, a list, a tensor, or a
+part that can be saved itself. Its key is the name of the argument; where the part has another place in the module, the
+key is that place, and ends in the name.
 
 `SIZES` names the axes of tensors, so that nothing is allocated which a file does not hold: an axis is named after an
 argument, or after a property of one ("features.num_inducing"), with what it has more ("input_dim + 1"). An argument
@@ -11,26 +12,56 @@ is no such tensor. If the argument is the tensor itself, it is given zeros until
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from types import UnionType
-from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, NoReturn, TypeVar, Union, get_args, get_origin
 
 from torch import Tensor
 
 Sizes = Mapping[str, tuple[str | int, ...]]
 C = TypeVar("C", bound=type)
 
+VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 PLAIN: dict[Any, tuple[type, ...]] = {int: (int,), float: (float, int), str: (str,)}
 
 
+class DescriptionError(ValueError):
+    """A description from which nothing can be built."""
+
+
+def refuse(place: str, expected: str, got: str) -> NoReturn:
+    """Raises the error that says what a description lacks."""
+    raise DescriptionError(
+        f"the description of {place or 'the model'} must have {expected}, got {got}; write it with the model's save"
+    )
+
+
+def refuse_to_save(place: str, options: Iterable[str], got: object) -> NoReturn:
+    """Raises the error for what a file cannot hold."""
+    raise TypeError(
+        f"to be saved, {place or 'the model'} must be one of {sorted(options)}, got {type(got).__name__}, whose code "
+        "no file holds; keep model.state_dict(), and load it into the model built anew by your own code"
+    )
+
+
 class Savable(NamedTuple):
-    """How things of a class are saved: their config, what builds them from it, its arguments' annotations, sizes."""
+    """How things of a class are saved.
+
+    Attributes:
+        cls: The class.
+        config: Gives the arguments that a file holds.
+        build: Builds a thing from its arguments.
+        hints: The annotations of the arguments.
+        required: The arguments that have no default.
+        sizes: `SIZES`.
+    """
 
     cls: type
     config: Callable[[Any], Mapping[str, Any]]
     build: Callable[..., Any]
     hints: Mapping[str, Any]
+    required: frozenset[str]
     sizes: Sizes
 
 
@@ -46,8 +77,10 @@ def register(saved: Savable) -> None:
 def savable(cls: C) -> C:
     """Makes a class savable, by its `config()` and `SIZES`; of a dataclass the fields are the config."""
     config = vars if is_dataclass(cls) else cls.config  # type: ignore[attr-defined]
-    hints = {name: argument.annotation for name, argument in inspect.signature(cls).parameters.items()}
-    register(Savable(cls, config, cls, hints, getattr(cls, "SIZES", {})))
+    arguments = [argument for argument in inspect.signature(cls).parameters.values() if argument.kind not in VARIABLE]
+    hints = {argument.name: argument.annotation for argument in arguments}
+    required = frozenset(argument.name for argument in arguments if argument.default is argument.empty)
+    register(Savable(cls, config, cls, hints, required, getattr(cls, "SIZES", {})))
     return cls
 
 
@@ -58,7 +91,7 @@ def savable_as(thing: object) -> Savable | None:
 
 
 def savable_for(hint: Any) -> dict[str, Savable]:
-    """What may stand for an annotated argument."""
+    """The savable classes that an annotation allows, by name."""
     classes = tuple(option for option in options(hint) if isinstance(option, type))
     return {name: saved for name, saved in _REGISTRY.items() if issubclass(saved.cls, classes)}
 
@@ -88,7 +121,7 @@ def allows(hint: Any, value: object) -> bool:
     )
 
 
-def told(hint: Any) -> str:
+def in_words(hint: Any) -> str:
     """An annotation in words."""
     if get_origin(hint) is Literal:
         return f"one of {list(get_args(hint))}"
