@@ -12,9 +12,8 @@ from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior, UniformPrio
 from torch import Tensor
 
 import actgp
-from actgp.training.objectives import log_prior
 from actgp.training.calibrate import choose_factors, settle_temperature
-from actgp.training.objectives import network_objective, posterior_objective, prior_share
+from actgp.training.objectives import log_prior, network_objective, posterior_objective, prior_share
 
 G = torch.Generator
 RECIPE = actgp.Recipe(network_steps=100, num_steps=200, network_rate=0.1, learning_rate=0.1, objective="elbo")

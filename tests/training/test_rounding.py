@@ -9,8 +9,8 @@ from gpytorch.likelihoods import GaussianLikelihood, Likelihood
 
 import actgp
 from actgp import Recipe
-from actgp.training.data import TensorBatches
 from actgp.training.calibrate import bound_noise_by_rounding, rounding_step
+from actgp.training.data import TensorBatches
 
 FEW = Recipe(network_steps=5, num_steps=5)
 

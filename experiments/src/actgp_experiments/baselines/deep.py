@@ -25,10 +25,10 @@ from actgp.models import DeepGP, deep_gp
 from actgp.training.data import TensorBatches
 from actgp.training.fit import fit
 from actgp.training.objectives import Evaluation, posterior_score
-from actgp.training.warm_start import centres
 from actgp.training.recipe import Recipe
 from actgp.training.stage import Schedule, Stage
 from actgp.training.stages import draw_means, network_stage
+from actgp.training.warm_start import centres
 from actgp_experiments.baselines.network import SMALLEST_VARIANCE, hold_out
 from actgp_experiments.baselines.predictor import Settings, mixture
 from actgp_experiments.metrics import Predictive
