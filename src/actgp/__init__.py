@@ -22,7 +22,7 @@ from actgp.kernels import (
 from actgp.layers import GPLayer
 from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.loading import load
-from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose, hybrid, log_prior
+from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Layers, Prediction, deep_gp, diagnose, hybrid, log_prior
 from actgp.sphere import (
     Spectrum,
     SphericalHarmonics,
@@ -58,6 +58,7 @@ __all__ = [
     "InducingFeatures",
     "InducingPoints",
     "LayerConversion",
+    "Layers",
     "MatchedKernel",
     "Prediction",
     "ReLU",

@@ -12,8 +12,7 @@ from sklearn.metrics import accuracy_score, log_loss
 from torch import Tensor
 
 from actgp.demo.data import Data, bananas
-from actgp.estimators.defaults import HORIZON
-from actgp.models import deep_gp
+from actgp.models.build import HORIZON, Layers, deep_gp
 from actgp.training import Recipe, fit
 
 NUM_INDUCING = 64
@@ -73,10 +72,9 @@ def _readings(depth: int, data: Data, num_inducing: int, recipe: Recipe) -> dict
         2,
         num_layers=depth,
         num_inducing=num_inducing,
-        num_points=0,  # units alone, as in the paper: in the plane they explain the prior
-        kernel="matched",
+        # units alone, as in the paper: in the plane they explain the prior
+        layers=Layers(kernel="matched", num_points=0, horizon=HORIZON),
         likelihood=BernoulliLikelihood(),
-        horizon=HORIZON,
         generator=generator,
     ).double()
     network = fit(model, *data, recipe, generator=generator).network

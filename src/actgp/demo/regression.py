@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributions import Normal
 
 from actgp.demo.data import tables
-from actgp.models import deep_gp
+from actgp.models import Layers, deep_gp
 from actgp.training import Recipe, fit
 
 NUM_INDUCING = 64
@@ -46,7 +46,7 @@ def scores() -> Iterator[Score]:
     for name, table in tables().items():
         X, X_test, y, y_test = _standardised(*table)
         generator = torch.Generator().manual_seed(SEED)
-        model = deep_gp(X.shape[1], num_inducing=NUM_INDUCING, kernel="matched", generator=generator)
+        model = deep_gp(X.shape[1], num_inducing=NUM_INDUCING, layers=Layers(kernel="matched"), generator=generator)
         network = fit(model, X, y, RECIPE, generator=generator).network
         assert network is not None
         with torch.no_grad():

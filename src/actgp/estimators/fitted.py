@@ -1,10 +1,10 @@
-"""What a file holds of a fitted estimator besides its parameters: the model, and what stands between data and model."""
+"""What training gives an estimator, and how a file holds it: the model, and what stands between data and model."""
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -23,10 +23,18 @@ DTYPES = re.compile(r"[<>|=]?([biuf]\d{1,2}|U\d{1,9})")  # that hold values only
 TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 
 
+class Trained(NamedTuple):
+    """What training gives: the model, how it was trained, and what standardises X."""
+
+    model: DeepGP
+    recipe: Recipe
+    scaler: StandardScaler
+
+
 @savable
 @dataclass(frozen=True)
-class Scales:
-    """Means, variances and scales of columns, and of how many rows."""
+class Standardisation:
+    """What a fitted `StandardScaler` knows: means, variances and scales of columns, and of how many rows."""
 
     SIZES: ClassVar[Sizes] = dict.fromkeys(("mean", "var", "scale"), ("columns",))
 
@@ -45,7 +53,7 @@ class Scales:
                 )
 
     @classmethod
-    def of(cls, scaler: StandardScaler) -> "Scales":
+    def of(cls, scaler: StandardScaler) -> "Standardisation":
         """Those of a fitted scaler."""
         mean, var, scale = (torch.from_numpy(getattr(scaler, f"{name}_")) for name in cls.SIZES)
         return cls(mean, var, scale, int(scaler.n_samples_seen_))
@@ -108,12 +116,19 @@ class Fitted(ABC):
 
     model: DeepGP
     recipe: Recipe
-    inputs: Scales
+    inputs: Standardisation
     columns: Sequence[str] | None
 
     @abstractmethod
     def estimator(self) -> Any:
         """The fitted estimator."""
+
+    @staticmethod
+    def shared(estimator: Any) -> dict[str, Any]:
+        """These attributes, of a fitted estimator."""
+        names = estimator.feature_names_in_.tolist() if "feature_names_in_" in vars(estimator) else None
+        inputs = Standardisation.of(estimator.input_scaler_)
+        return {"model": estimator.model_, "recipe": estimator.recipe_, "inputs": inputs, "columns": names}
 
     def check(self, likelihood: type[Likelihood]) -> None:
         """Refuses a model of another kind than the estimator's, or for other columns."""
