@@ -65,6 +65,7 @@ def test_one_layer_is_an_svgp(dtype: torch.dtype, tolerance: dict[str, float]) -
 def test_the_network_is_the_mean(dtype: torch.dtype) -> None:
     cases = (
         (actgp.Layers(), 1),
+        (actgp.Layers(prior_mean="zero"), 1),
         (actgp.Layers(), 3),
         (actgp.Layers(hidden_dim=5), 1),
         (actgp.Layers(activation="relu"), 1),
