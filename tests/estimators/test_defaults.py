@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from small_estimators import QUICK, Data, regressor
+from small_estimators import QUICK, Data, classifier, regressor
 
 import actgp
 from actgp.estimators.base import LARGEST_SEED, PARTS
@@ -67,6 +67,14 @@ def test_the_parameters_are_the_same_for_both_estimators() -> None:
     assert parameters["recipe"] is None
     with pytest.raises(TypeError, match="positional"):
         actgp.DGPRegressor(2, 128, actgp.Layers())
+
+
+def test_a_classifier_has_a_horizon_whatever_its_layers_are(table: Data) -> None:
+    X, y = table
+    for layers, expected in ((None, 300.0), (actgp.Layers(num_points=0), 300.0), (actgp.Layers(horizon=20.0), 20.0)):
+        fitted = classifier(layers=layers).fit(X, y > 500)
+        assert [layer.horizon for layer in fitted.model_.gp_layers] == [None, expected]
+        assert fitted.layers == layers
 
 
 def test_layers_are_what_is_built(table: Data) -> None:

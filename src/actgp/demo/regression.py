@@ -37,12 +37,12 @@ class Score(NamedTuple):
 
     @property
     def row(self) -> tuple[str, ...]:
-        """Of a table with `COLUMNS`."""
+        """A row of a table with `COLUMNS`."""
         return self.data, self.model, f"{self.rmse:.3f}", f"{self.nlpd:.3f}", f"{self.coverage:.0%}"
 
 
 def scores() -> Iterator[Score]:
-    """Trains a model on every data set, one at a time, and judges it as a network and as a deep GP."""
+    """Trains a model on every data set, one at a time, and scores it as a network and as a deep GP."""
     for name, table in tables().items():
         X, X_test, y, y_test = _standardised(*table)
         generator = torch.Generator().manual_seed(SEED)

@@ -115,7 +115,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         """What a file holds."""
 
     def _checked(self, X: ArrayLike, y: ArrayLike | None, **options: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Parameters and data, checked; `self` stays as it is, so that a refused fit leaves the last one in place."""
+        """Validates parameters and data, and leaves `self` as it is: after a refused fit the last one still stands."""
         self.check_parameters()
         refuse_dates(X, "X")
         refuse_dates(y, "y")
@@ -142,18 +142,18 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         return Trained(model, recipe, scaler)
 
     def _keep(self, X: ArrayLike, trained: Trained) -> None:
-        """Takes over what was trained, and the number and names of the columns."""
+        """Stores what was trained, and the number and names of the columns."""
         validate_data(self, X, skip_check_array=True)
         self.model_, self.recipe_, self.input_scaler_ = trained
 
     def _inputs(self, X: ArrayLike) -> Tensor:
-        """Rows as the model wants them."""
+        """Validated and standardised rows, as a tensor on the model's device."""
         check_is_fitted(self, "model_")
         refuse_dates(X, "X")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return torch.from_numpy(self.input_scaler_.transform(X)).to(next(self.model_.parameters()).device)
 
     def _predict(self, X: ArrayLike) -> Prediction:
-        """In the units of the model."""
+        """The model's prediction, in standardised units."""
         inputs = self._inputs(X)
         return self.model_.predict(inputs, self.num_samples)

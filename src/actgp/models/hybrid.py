@@ -1,9 +1,10 @@
-"""A network's front with a deep GP behind it: what the front gives is centred and scaled, and may be reduced.
+"""A deep GP behind the first layers of a network, its backbone, whose features are centred, scaled and may be reduced.
 
     h = c (z − μ)        or        h = c Vᵀ (z − μ), V the first principal directions;        c such that E‖h‖² = ρ²
 
-The kernel k = v r² s(1), r² = ‖h‖² + 1, knows near from far by the directions of [h, 1] and by r. Raw features of a
-network are hundreds of units long and share a large mean: their directions hardly differ, and the 1 is lost among them.
+The kernel k = v r² s(1), r² = ‖h‖² + 1, knows near from far by the directions of [h, 1] and by r. The
+features of a network are often hundreds of units long and share a large mean: as they are, their directions hardly
+differ, and the 1 is lost among them.
 """
 
 from dataclasses import replace
@@ -62,12 +63,12 @@ def hybrid(
 ) -> DeepGP:
     """A deep GP behind a backbone, such as the convolutions of a trained network.
 
-    `fit` trains the backbone in all stages. If it was frozen before this call, by `backbone.requires_grad_(False)`, it
-    stays as it is, and each image goes through it only once.
+    `fit` trains the backbone with the layers, in all stages. If it was frozen before this call, by
+    `backbone.requires_grad_(False)`, it stays as it is, and its features are computed only once.
 
     Args:
-        backbone: From inputs to features [N, D]; part of the model from now on, and in evaluation mode.
-        X: Inputs such as it will be trained on: features are centred and scaled by what these give.
+        backbone: A module from inputs to features [N, D]. It becomes part of the model, in evaluation mode.
+        X: Inputs like those that the model will be trained on: their features say how to centre and scale.
         num_outputs: P; for a softmax likelihood, the number of classes.
         num_layers: How many GP layers.
         num_inducing: M of each, hidden units and inducing points together.
@@ -105,7 +106,7 @@ def hybrid(
 
 @torch.no_grad()
 def _features(backbone: nn.Module, X: Tensor) -> Float[Tensor, "N D"]:
-    """At rows from all over X."""
+    """The backbone's features of rows from all over X, 10,000 at most."""
     if not isinstance(backbone, nn.Module):
         raise TypeError(
             f"backbone must be a torch.nn.Module, got {type(backbone).__name__}; wrap the function in a module"
