@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from actgp import checks
-from actgp.estimators.fitted import Fitted, Trained
+from actgp.estimators.fitted import Fitted
 from actgp.estimators.tables import fitted_scaler, refuse_dates
 from actgp.models import Layers, Prediction, deep_gp
 from actgp.models.build import NUM_INDUCING, NUM_LAYERS, check_layers
@@ -125,13 +125,19 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         return checked
 
     def _train(
-        self, X: NDArray[Any], y: Tensor, num_outputs: int, layers: Layers | None, likelihood: Likelihood | None
-    ) -> Trained:
-        """Builds a model for checked data, and trains it."""
+        self,
+        X: ArrayLike,
+        rows: NDArray[Any],
+        y: Tensor,
+        num_outputs: int,
+        layers: Layers | None,
+        likelihood: Likelihood | None = None,
+    ) -> None:
+        """Builds a model for the rows of X, which have been checked, trains it, and stores what came of it."""
         seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
         generator = torch.Generator().manual_seed(seed)
-        scaler = fitted_scaler(X, "X")
-        inputs = torch.from_numpy(scaler.transform(X))
+        scaler = fitted_scaler(rows, "X")
+        inputs = torch.from_numpy(scaler.transform(rows))
         N, D = inputs.shape
         M = min(self.num_inducing, N)
         model = deep_gp(
@@ -139,12 +145,8 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         ).double()
         recipe = Recipe.suited_to(model) if self.recipe is None else self.recipe
         fit(model, inputs, y, recipe, device=self.device, generator=generator, progress=self.progress)
-        return Trained(model, recipe, scaler)
-
-    def _keep(self, X: ArrayLike, trained: Trained) -> None:
-        """Stores what was trained, and the number and names of the columns."""
-        validate_data(self, X, skip_check_array=True)
-        self.model_, self.recipe_, self.input_scaler_ = trained
+        validate_data(self, X, skip_check_array=True)  # the number and the names of the columns
+        self.model_, self.recipe_, self.input_scaler_ = model, recipe, scaler
 
     def _inputs(self, X: ArrayLike) -> Tensor:
         """Validated and standardised rows, as a tensor on the model's device."""

@@ -1,10 +1,10 @@
-"""What training gives an estimator, and how a file holds it: the model, and what stands between data and model."""
+"""What a file holds of a fitted estimator besides its parameters: the model, and what stands between data and model."""
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,14 +21,6 @@ from actgp.training import Recipe
 
 DTYPES = re.compile(r"[<>|=]?([biuf]\d{1,2}|U\d{1,9})")  # that hold values only
 TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
-
-
-class Trained(NamedTuple):
-    """What training gives: the model, how it was trained, and what standardises X."""
-
-    model: DeepGP
-    recipe: Recipe
-    scaler: StandardScaler
 
 
 @savable

@@ -64,7 +64,7 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         columns = values.reshape(len(values), -1)  # [N, P]
         scaler = fitted_scaler(columns, "y")
         targets = torch.from_numpy(scaler.transform(columns))
-        self._keep(X, self._train(rows, targets, columns.shape[1], self.layers, likelihood=None))
+        self._train(X, rows, targets, columns.shape[1], self.layers)
         self.target_scaler_ = scaler
         self._single_target = values.ndim == 1
         return self
