@@ -20,7 +20,7 @@ def model_of(problem: Problem, num_points: int | None = 0) -> actgp.DeepGP:
         problem.input_dim,
         problem.num_outputs,
         num_inducing=problem.num_inducing,
-        num_points=num_points,
+        layers=actgp.Layers(num_points=num_points),
         likelihood=GaussianLikelihood(),
         generator=g,
     )

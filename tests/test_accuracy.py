@@ -302,8 +302,7 @@ def test_deep_models_in_float32(D: int, activation: actgp.Activation, seed: int)
         D,
         num_layers=2,
         num_inducing=16,
-        hidden_dim=3,
-        activation=activation,
+        layers=actgp.Layers(hidden_dim=3, activation=activation),
         likelihood=GaussianLikelihood(),
         generator=g,
     )

@@ -22,7 +22,8 @@ def data(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 def model(dtype: torch.dtype, num_points: int = 8, **options: object) -> actgp.DeepGP:
     g = torch.Generator().manual_seed(1)
-    deep = actgp.deep_gp(4, num_layers=2, num_inducing=16, num_points=num_points, generator=g, **options)  # type: ignore[arg-type]
+    layers = actgp.Layers(num_points=num_points)
+    deep = actgp.deep_gp(4, num_layers=2, num_inducing=16, layers=layers, generator=g, **options)  # type: ignore[arg-type]
     with torch.no_grad():
         for layer in deep.gp_layers:
             layer.q.raw_mean.copy_(torch.randn(layer.q.mean.shape, generator=g))

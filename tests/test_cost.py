@@ -49,7 +49,9 @@ def operations(run: Callable[[], object]) -> int:
 
 def small_step(num_points: int, kernel: str) -> tuple[actgp.DeepGP, torch.Tensor, torch.Tensor]:
     g = torch.Generator().manual_seed(0)
-    model = actgp.deep_gp(8, num_layers=3, num_inducing=128, num_points=num_points, kernel=kernel, generator=g)
+    model = actgp.deep_gp(
+        8, num_layers=3, num_inducing=128, layers=actgp.Layers(num_points=num_points, kernel=kernel), generator=g
+    )
     return model, torch.randn(128, 8, generator=g), torch.randn(128, 1, generator=g)
 
 
@@ -70,14 +72,14 @@ def test_steps_do_not_grow_heavier(kernel: str, num_points: int, most: int) -> N
 
 @pytest.mark.parametrize(("num_points", "most"), [(0, 74), (64, 110)])
 def test_a_prediction_takes_few_operations_for_each_block_of_rows(num_points: int, most: int) -> None:
-    model = actgp.deep_gp(8, num_points=num_points)
+    model = actgp.deep_gp(8, layers=actgp.Layers(num_points=num_points))
     few, many = (operations(lambda n=n: model.predict(torch.zeros(n, 8), 10)) for n in (500, 5_000))
     assert (many - few) / 45_000 * 512 < most
 
 
 @pytest.mark.parametrize("num_points", [0, 64])
 def test_memory_of_a_prediction_does_not_grow_with_its_rows(num_points: int) -> None:
-    model = actgp.deep_gp(8, num_points=num_points)
+    model = actgp.deep_gp(8, layers=actgp.Layers(num_points=num_points))
     sizes = []
     for rows in (4_000, 8_000):
         X = torch.zeros(rows, 8)

@@ -1,8 +1,10 @@
 """actgp: activated Gaussian processes. One model that is a neural network and a Gaussian process."""
 
+import importlib
+import typing
+
 from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
 from actgp.convert import ConversionReport, LayerConversion, convert
-from actgp.estimators import DGPClassifier, DGPRegressor
 from actgp.features import (
     ActivatedFeatures,
     DecoupledFeatures,
@@ -22,7 +24,7 @@ from actgp.kernels import (
 from actgp.layers import GPLayer
 from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.loading import load
-from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Prediction, deep_gp, diagnose, hybrid
+from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Layers, Prediction, deep_gp, diagnose, hybrid
 from actgp.sphere import (
     Spectrum,
     SphericalHarmonics,
@@ -35,6 +37,9 @@ from actgp.sphere import (
 )
 from actgp.training import FitResult, Recipe, Step, fit, log_prior
 from actgp.version import __version__ as __version__
+
+if typing.TYPE_CHECKING:
+    from actgp.estimators import DGPClassifier, DGPRegressor
 
 __all__ = [
     "GELU",
@@ -58,6 +63,7 @@ __all__ = [
     "InducingFeatures",
     "InducingPoints",
     "LayerConversion",
+    "Layers",
     "MatchedKernel",
     "Prediction",
     "ReLU",
@@ -88,3 +94,14 @@ __all__ = [
     "surface_area",
     "zonal_series",
 ]
+
+
+def __getattr__(name: str) -> typing.Any:
+    """The estimators, when they are first used: importing scikit-learn takes as long as importing torch."""
+    if name in ("DGPClassifier", "DGPRegressor"):
+        return getattr(importlib.import_module("actgp.estimators"), name)
+    raise AttributeError(f"module 'actgp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

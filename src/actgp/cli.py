@@ -35,7 +35,7 @@ Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to
 
 @contextmanager
 def plainly(*kinds: type[Exception]) -> Iterator[None]:
-    """Tells errors of these kinds by their text, without a traceback."""
+    """Shows errors of these kinds as one line of text, without a traceback."""
     try:
         yield
     except kinds as error:
@@ -43,13 +43,13 @@ def plainly(*kinds: type[Exception]) -> Iterator[None]:
 
 
 def make_folder(output: Path) -> None:
-    """The folder to write to, before anything is computed."""
+    """Makes the folder to write to, before anything is computed."""
     with plainly(OSError):
         output.mkdir(parents=True, exist_ok=True)
 
 
 def tell_written(paths: Iterable[Path]) -> None:
-    """Says what has been written."""
+    """Prints what has been written."""
     for path in paths:
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
@@ -82,7 +82,7 @@ def demo(output: Output = Path("demo")) -> None:
 
 
 def _table(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Table:
-    """The first two columns are words, the others numbers."""
+    """A table for the terminal; the first two columns are words, the others numbers."""
     table = Table(title=title, title_justify="left")
     for i, name in enumerate(columns):
         table.add_column(name, justify="left" if i < 2 else "right")

@@ -1,20 +1,25 @@
 """Whatever was saved, read again: models and estimators, and backbones made again what they were."""
 
+import importlib
 import os
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from actgp.convert.split import split
-from actgp.estimators import DGPClassifier, DGPRegressor, Fitted
 from actgp.models import GPR, SGPR, DeepGP, FeatureScale
 from actgp.persistence import SavedBackbone, archive, parts_of, rebuild
 
+if TYPE_CHECKING:
+    from actgp.estimators import DGPClassifier, DGPRegressor
+
 MODEL, ESTIMATOR = "model", "estimator"
-Saved = DeepGP | SGPR | GPR | DGPRegressor | DGPClassifier
 
 
-def load(path: str | os.PathLike[str], *, backbone: nn.Module | None = None) -> Saved:
+def load(
+    path: str | os.PathLike[str], *, backbone: nn.Module | None = None
+) -> "DeepGP | SGPR | GPR | DGPRegressor | DGPClassifier":
     """Reads a model or an estimator that its `save` has written; what it predicts is the same to the last bit.
 
     Args:
@@ -41,8 +46,10 @@ def load(path: str | os.PathLike[str], *, backbone: nn.Module | None = None) -> 
     saved = SavedBackbone.of(document, tensors)
     backbone = as_saved(saved, backbone)
     saved.check(backbone)
-    thing = rebuild(document, tensors, backbone, DeepGP | SGPR | GPR if kind == MODEL else Fitted)
-    return thing.estimator() if isinstance(thing, Fitted) else thing
+    if kind == MODEL:
+        return rebuild(document, tensors, backbone, DeepGP | SGPR | GPR)
+    estimators = importlib.import_module("actgp.estimators")  # only now: it imports scikit-learn
+    return rebuild(document, tensors, None, estimators.Fitted).estimator()
 
 
 def as_saved(saved: SavedBackbone, given: nn.Module | None) -> nn.Module | None:

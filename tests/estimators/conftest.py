@@ -25,7 +25,7 @@ def words(table: Data) -> NDArray[np.str_]:
 @pytest.fixture(scope="session")
 def one_target(table: Data) -> actgp.DGPRegressor:
     X, y = table
-    return regressor().fit(X, y)
+    return regressor(layers=actgp.Layers()).fit(X, y)
 
 
 @pytest.fixture(scope="session")

@@ -1,42 +1,124 @@
+"""What is not given is as `deep_gp` and `fit` have it."""
+
+from dataclasses import fields
+from typing import Any
+
 import numpy as np
 import pytest
-from small_estimators import Data
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from small_estimators import QUICK, Data, classifier, regressor
 
 import actgp
-from actgp.estimators import recipe_for
+from actgp.estimators.base import LARGEST_SEED, PARTS
 
 
-def test_training_grows_with_the_table() -> None:
-    model = actgp.deep_gp(2, num_layers=2, num_inducing=2)
-    recipes = [recipe_for(model, rows) for rows in (2, 50, 200, 700, 3_000, 8_000, 50_000, 10**7)]
-    for name in ("network_steps", "num_steps", "batch_size"):
-        values = [getattr(recipe, name) for recipe in recipes]
-        assert values == sorted(values)
-        assert values[0] < values[-1]
-    assert recipes[0].network_steps == 100
-    assert recipes[-1].network_steps == 4_000
-    assert all(recipe.num_steps == recipe.network_steps // 2 for recipe in recipes)
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> actgp.Recipe:
+    """The default recipe, for a moment."""
+    recipe = actgp.Recipe(network_steps=2, num_steps=1, validation=0.0)
+    monkeypatch.setattr(actgp.Recipe, "suited_to", lambda _: recipe)
+    return recipe
 
 
-def test_one_layer_is_trained_by_its_bound() -> None:
-    assert recipe_for(actgp.deep_gp(2, num_layers=1, num_inducing=2), 100).objective == "elbo"
-    assert recipe_for(actgp.deep_gp(2, num_layers=2, num_inducing=2), 100).objective == "predictive"
+@pytest.mark.parametrize("num_columns", [2, 20])
+def test_both_doors_give_the_same_model_of_the_same_table(num_columns: int, brief: actgp.Recipe) -> None:
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(130, num_columns)), random.normal(size=130)
+    estimator = actgp.DGPRegressor(random_state=0).fit(X, y)
+
+    seed = np.random.RandomState(0).randint(LARGEST_SEED)
+    g = torch.Generator().manual_seed(int(seed))
+    model = actgp.deep_gp(num_columns, generator=g).double()
+    inputs = torch.from_numpy(estimator.input_scaler_.transform(X))
+    targets = torch.from_numpy(estimator.target_scaler_.transform(y[:, None]))
+    actgp.fit(model, inputs, targets, generator=g, progress=False)
+
+    assert estimator.recipe_ == brief
+    ours, theirs = estimator.model_.state_dict(), model.state_dict()
+    assert ours.keys() == theirs.keys()
+    for name, values in theirs.items():
+        assert torch.equal(ours[name], values), name
 
 
-def test_a_small_table_by_defaults(table: Data) -> None:
+def test_the_default_recipe_is_that_of_fit(monkeypatch: pytest.MonkeyPatch, table: Data) -> None:
+    given: list[actgp.Recipe] = []
+    monkeypatch.setattr("actgp.estimators.base.fit", lambda model, X, y, recipe, **options: given.append(recipe))
+    for num_layers, expected in ((1, "elbo"), (2, "predictive")):
+        model = regressor(recipe=None, num_layers=num_layers).fit(*table).model_
+        assert given[-1] == actgp.Recipe.suited_to(model)
+        assert given[-1].objective == expected
+
+
+def test_there_are_no_more_inducing_variables_than_rows(table: Data) -> None:
     X, y = table
-    fitted = actgp.DGPRegressor(random_state=0).fit(X[:40], y[:40])
-    assert fitted.recipe_.network_steps == 120
+    fitted = regressor(num_inducing=128).fit(X[:40], y[:40])
     assert all(layer.features.num_inducing == 40 for layer in fitted.model_.gp_layers)
     assert fitted.score(X[40:], y[40:]) > 0.8
     density = fitted.log_density(X[40:], y[40:])
     assert density.mean() > -np.log(np.std(y) * np.sqrt(2 * np.pi)) - 0.5  # better than the spread of y alone
 
 
-def test_the_default_is_what_is_written_in_the_documentation() -> None:
+def test_the_parameters_are_the_same_for_both_estimators() -> None:
     parameters = actgp.DGPClassifier().get_params()
     assert parameters == actgp.DGPRegressor().get_params()
-    assert parameters["kernel"] == "matched"
+    assert parameters["layers"] is None
     assert parameters["recipe"] is None
     with pytest.raises(TypeError, match="positional"):
-        actgp.DGPRegressor(2, 128, "softplus")
+        actgp.DGPRegressor(2, 128, actgp.Layers())
+
+
+def test_a_classifier_has_a_horizon_whatever_its_layers_are(table: Data) -> None:
+    X, y = table
+    for layers, expected in ((None, 300.0), (actgp.Layers(num_points=0), 300.0), (actgp.Layers(horizon=20.0), 20.0)):
+        fitted = classifier(layers=layers).fit(X, y > 500)
+        assert [layer.horizon for layer in fitted.model_.gp_layers] == [None, expected]
+        assert fitted.layers == layers
+
+
+def test_layers_are_what_is_built(table: Data) -> None:
+    fitted = regressor(layers=actgp.Layers(kernel="matched", num_points=0, hidden_dim=3)).fit(*table)
+    first, *_ = fitted.model_.gp_layers
+    assert isinstance(first.kernel, actgp.MatchedKernel)
+    assert isinstance(first.features, actgp.ActivatedFeatures)
+    assert first.num_outputs == 3
+
+
+@pytest.mark.parametrize(
+    ("parameter", "part"),
+    [
+        ({"recipe__num_steps": 7}, actgp.Recipe(num_steps=7)),
+        ({"recipe": QUICK, "recipe__num_steps": 7, "recipe__validation": 0.2}, None),
+        ({"layers__activation": "gelu", "layers__num_points": 0}, actgp.Layers(activation="gelu", num_points=0)),
+    ],
+    ids=str,
+)
+def test_fields_of_parts_can_be_set(parameter: dict[str, Any], part: object) -> None:
+    estimator = regressor(recipe=None)
+    assert estimator.set_params(**parameter) is estimator
+    name = next(iter(parameter)).partition("__")[0]
+    if part is not None:
+        assert getattr(estimator, name) == part
+    for key, value in parameter.items():
+        if "__" in key:
+            assert getattr(getattr(estimator, name), key.partition("__")[2]) == value
+    assert getattr(clone(estimator), name) == getattr(estimator, name)
+    assert QUICK.num_steps == 3
+
+
+def test_fields_of_parts_can_be_searched(table: Data) -> None:
+    grid = {"recipe__network_steps": [1, 30], "layers__kernel": ["matched"]}
+    search = GridSearchCV(regressor(num_layers=1), grid, cv=2).fit(*table)
+    assert search.best_params_["recipe__network_steps"] == 30
+
+
+@pytest.mark.parametrize("name", ["recipe__steps", "layers__num_steps", "random_state__seed", "nothing__at_all"])
+def test_fields_that_there_are_not_are_refused(name: str) -> None:
+    estimator = regressor()
+    with pytest.raises(ValueError, match=f"a field of a parameter must be one of .*recipe__num_steps.*, got '{name}'"):
+        estimator.set_params(**{name: 1})
+    with pytest.raises(ValueError, match="Invalid parameter 'activation'"):
+        estimator.set_params(activation="relu")
+    assert all(estimator.get_params()[part] in (None, QUICK) for part in PARTS)
+    assert {field.name for cls in PARTS.values() for field in fields(cls)} >= {"num_steps", "activation"}

@@ -87,14 +87,15 @@ def test_labels_of_every_kind(
 
 def test_parameters_of_every_kind(table: Data, tmp_path: Path) -> None:
     for activation in (actgp.Softplus(2.5), actgp.Softplus(learnable=True), "softplus"):
-        estimator = regressor(activation=activation, recipe=None, kernel="arccosine", device="cpu", random_state=None)
+        layers = actgp.Layers(activation, kernel="matched", num_points=np.int64(3), prior_mean="zero")
+        estimator = regressor(layers=layers, recipe=None, device="cpu", random_state=None)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("actgp.estimators.base.recipe_for", lambda *_: actgp.Recipe(network_steps=2, num_steps=1))
+            patch.setattr(actgp.Recipe, "suited_to", lambda _: actgp.Recipe(network_steps=2, num_steps=1))
             estimator.fit(*table)
         back = turned(estimator, tmp_path / "file")
         assert_same_state(estimator, back)
         if not isinstance(activation, str):
-            state = back.activation.state_dict()
+            state = back.layers.activation.state_dict()
             assert all(torch.equal(state[name], value) for name, value in activation.state_dict().items())
         np.testing.assert_array_equal(back.predict(table[0]), estimator.predict(table[0]))
 
@@ -116,8 +117,8 @@ def test_what_no_file_holds_is_refused(
     vars(own).update(vars(one_target))
     with pytest.raises(TypeError, match="an estimator must be of a class of actgp, got Mine, whose code no file holds"):
         own.save(tmp_path / "file")
-    code = copy.copy(one_target).set_params(activation=actgp.CustomActivation(torch.sin))
-    with pytest.raises(TypeError, match="parameters.activation must be one of .*, got CustomActivation"):
+    code = copy.copy(one_target).set_params(layers__activation=actgp.CustomActivation(torch.sin))
+    with pytest.raises(TypeError, match="parameters.layers.activation must be one of .*, got CustomActivation"):
         code.save(tmp_path / "file")
     assert not (tmp_path / "file").exists()
     with pytest.raises(ValueError, match="not fitted yet"):
@@ -152,10 +153,13 @@ REGRESSORS: list[tuple[Edit, str]] = [
     (lambda d, t: d.pop("parameters"), "must have an entry parameters, got none"),
     (lambda d, t: d["parameters"].update(num_layers=0), "num_layers must be at least 1, got 0"),
     (lambda d, t: d["parameters"].update(num_samples="8"), "num_samples of type int, got '8'"),
-    (lambda d, t: d["parameters"].update(kernel="rbf"), "kernel one of"),
+    (lambda d, t: d["parameters"].update(layers="matched"), "layers of type Layers or None, got 'matched'"),
+    (lambda d, t: d["parameters"]["layers"].update(kernel="rbf"), "kernel one of"),
+    (lambda d, t: d["parameters"]["layers"].update(num_levels=0), "num_levels from 1 to"),
+    (lambda d, t: d["parameters"]["layers"].update(horizon=-1.0), "horizon must be"),
     (lambda d, t: d["parameters"].update(random_state=1.5), "random_state of type int or RandomState or None, got 1.5"),
-    (lambda d, t: d["parameters"].update(activation=3), "activation of type str or Activation or None, got 3"),
-    (lambda d, t: d["parameters"].update(activation={"class": "Sine"}), "class one of"),
+    (lambda d, t: d["parameters"]["layers"].update(activation=3), "activation of type str or Activation, got 3"),
+    (lambda d, t: d["parameters"]["layers"].update(activation={"class": "Sine"}), "class one of"),
     (lambda d, t: d["parameters"].update(progress=None), "progress of type bool"),
     (
         lambda d, t: d["parameters"]["recipe"].pop("patience"),

@@ -13,8 +13,8 @@ QUICK = actgp.Recipe(network_steps=10, num_steps=1, network_rate=0.5)
 
 @parametrize_with_checks(
     [
-        actgp.DGPRegressor(num_inducing=8, recipe=QUICK, num_samples=2),
-        actgp.DGPClassifier(num_inducing=8, recipe=QUICK, num_samples=2),
+        actgp.DGPRegressor(num_layers=2, num_inducing=8, recipe=QUICK, num_samples=2),
+        actgp.DGPClassifier(num_layers=2, num_inducing=8, recipe=QUICK, num_samples=2),
     ]
 )
 def test_scikit_learns_checks(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:

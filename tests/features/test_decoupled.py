@@ -175,7 +175,7 @@ def test_fit_places_points_where_the_network_takes_the_data() -> None:
     g = torch.Generator().manual_seed(0)
     X = 3 + 0.1 * torch.randn(250, 2, generator=g)  # far from where points are drawn
     y = torch.sin(20 * X[:, 0])
-    model = actgp.deep_gp(2, num_layers=2, num_inducing=13, num_points=5, generator=g)
+    model = actgp.deep_gp(2, num_layers=2, num_inducing=13, layers=actgp.Layers(num_points=5), generator=g)
     recipe = actgp.Recipe(network_steps=20, num_steps=1)
     result = actgp.fit(model, X, (y - y.mean()) / y.std(), recipe, generator=g, progress=False)
     reached = model.hidden_means(X)
@@ -188,7 +188,9 @@ def test_fit_places_points_where_the_network_takes_the_data() -> None:
 
 
 def test_points_take_part_in_the_mean_once_they_have_means() -> None:
-    model = actgp.deep_gp(3, num_layers=2, num_inducing=10, num_points=4, generator=torch.Generator().manual_seed(0))
+    model = actgp.deep_gp(
+        3, num_layers=2, num_inducing=10, layers=actgp.Layers(num_points=4), generator=torch.Generator().manual_seed(0)
+    )
     model, X = model.double(), inputs()
     with torch.no_grad():
         for layer in model.gp_layers:

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import mpmath
 import pytest
@@ -84,14 +85,14 @@ def test_sharp_ones_are() -> None:
 def test_hybrids_say_so_and_take_the_remedy() -> None:
     backbone, X = nn.Identity(), torch.randn(40, 128, generator=torch.Generator().manual_seed(0))
     with pytest.warns(actgp.SpectralMismatchWarning, match=TEXT):
-        actgp.hybrid(backbone, X, 3, num_layers=1, num_inducing=8, activation="relu")
-    cured = {"num_layers": 1, "num_inducing": 8, "activation": "relu", "num_levels": 4}
+        actgp.hybrid(backbone, X, 3, num_layers=1, num_inducing=8, layers=actgp.Layers(activation="relu"))
+    cured = actgp.Layers(activation="relu", num_levels=4)
     with warnings.catch_warnings():
         warnings.simplefilter("error", actgp.SpectralMismatchWarning)
-        actgp.hybrid(backbone, X, 3, **cured)  # type: ignore[arg-type]
+        actgp.hybrid(backbone, X, 3, num_layers=1, num_inducing=8, layers=cured)
     # Without points beside the units, what is beyond four levels is lost, and more levels are no remedy.
     with pytest.warns(actgp.SpectralMismatchWarning, match="2.2% of the prior .*; use inducing points beside the"):
-        actgp.hybrid(backbone, X, 3, **cured, num_points=0)  # type: ignore[arg-type]
+        actgp.hybrid(backbone, X, 3, num_layers=1, num_inducing=8, layers=replace(cured, num_points=0))
 
 
 def test_conversions_say_so() -> None:
@@ -115,9 +116,7 @@ def test_gradients_stay_finite_where_norms_are_beyond_float32(num_points: int) -
         800,
         num_layers=1,
         num_inducing=8,
-        num_points=num_points,
-        num_levels=40,
-        activation="relu",
+        layers=actgp.Layers(num_points=num_points, num_levels=40, activation="relu"),
         likelihood=GaussianLikelihood(),
         generator=g,
     )

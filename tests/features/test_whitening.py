@@ -154,7 +154,9 @@ def test_gradients_in_single_precision_are_good_to_three_digits() -> None:
 @pytest.mark.parametrize("num_points", [0, 3])
 def test_gradients_that_can_be_differentiated_again_are_the_same(num_points: int) -> None:
     g = torch.Generator().manual_seed(0)
-    model = actgp.deep_gp(3, num_layers=2, num_inducing=6, num_points=num_points, generator=g).double()
+    model = actgp.deep_gp(
+        3, num_layers=2, num_inducing=6, layers=actgp.Layers(num_points=num_points), generator=g
+    ).double()
     with torch.no_grad():
         for layer in model.gp_layers:
             layer.q.raw_mean.normal_(generator=g)

@@ -86,7 +86,9 @@ def test_beyond_what_numbers_can_hold_classes_are_still_as_probable(dtype: torch
 
 def test_shares_and_files_know_it(tmp_path: Path, generator: torch.Generator) -> None:
     X = torch.randn(20, 2, dtype=torch.float64, generator=generator)
-    model = actgp.deep_gp(2, num_layers=2, num_inducing=10, horizon=4.0, generator=generator).double()
+    model = actgp.deep_gp(
+        2, num_layers=2, num_inducing=10, layers=actgp.Layers(horizon=4.0), generator=generator
+    ).double()
     assert [part.horizon for part in model.gp_layers] == [None, 4.0]
     without = actgp.deep_gp(2, num_layers=2, num_inducing=10, generator=generator).double()
     without.load_state_dict(model.state_dict())
@@ -101,4 +103,4 @@ def test_it_needs_a_zonal_kernel_and_a_radius() -> None:
     with pytest.raises(TypeError, match="a horizon needs a zonal kernel, got RBFKernel; leave horizon=None"):
         GPLayer(RBFKernel(), actgp.InducingPoints(Z), horizon=3.0)
     with pytest.raises(ValueError, match="horizon must be positive and finite, got 0.0"):
-        actgp.deep_gp(2, horizon=0.0)
+        actgp.deep_gp(2, layers=actgp.Layers(horizon=0.0))

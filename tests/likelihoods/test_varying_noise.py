@@ -239,4 +239,4 @@ def test_slopes_must_fit_the_last_layer() -> None:
         actgp.deep_gp(4, likelihood=actgp.ContaminatedGaussianLikelihood(input_dim=3))
     with pytest.raises(ValueError, match="input_dim must be"):
         actgp.ContaminatedGaussianLikelihood(input_dim=0)
-    assert actgp.deep_gp(4, hidden_dim=3, num_inducing=8).likelihood.slopes.shape == (3,)
+    assert actgp.deep_gp(4, layers=actgp.Layers(hidden_dim=3), num_inducing=8).likelihood.slopes.shape == (3,)

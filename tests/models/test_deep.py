@@ -25,7 +25,7 @@ def randomise(model: actgp.DeepGP, scale: float = 0.5, seed: int = 0) -> actgp.D
 
 
 def deep(dtype: torch.dtype = torch.float64, **kwargs: object) -> actgp.DeepGP:
-    options = {"num_layers": 3, "num_inducing": 10, "activation": "softplus"} | kwargs
+    options = {"num_layers": 3, "num_inducing": 10} | kwargs
     model = actgp.deep_gp(2, generator=torch.Generator().manual_seed(0), **options)  # type: ignore[arg-type]
     return randomise(model.to(dtype))
 
@@ -39,7 +39,11 @@ def test_the_matched_kernel_explains_more_of_itself(generator: torch.Generator) 
     unexplained = []
     for kernel in ("arccosine", "matched"):
         model = actgp.deep_gp(
-            6, num_layers=1, num_inducing=60, kernel=kernel, activation="softplus", generator=generator
+            6,
+            num_layers=1,
+            num_inducing=60,
+            layers=actgp.Layers(kernel=kernel, activation="softplus"),
+            generator=generator,
         )  # type: ignore[arg-type]
         unexplained.append(actgp.diagnose(model, X).layers[0].unexplained)
     assert unexplained[1] < 0.5 * unexplained[0]
@@ -59,9 +63,16 @@ def test_one_layer_is_an_svgp(dtype: torch.dtype, tolerance: dict[str, float]) -
 
 
 def test_the_network_is_the_mean(dtype: torch.dtype) -> None:
-    for options in ({}, {"prior_mean": "identity"}, {"num_outputs": 3}, {"hidden_dim": 5}, {"activation": "relu"}):
-        with pytest.warns(actgp.SpectralMismatchWarning) if "activation" in options else torch.no_grad():
-            dgp = deep(dtype, **options)
+    cases = (
+        (actgp.Layers(), 1),
+        (actgp.Layers(prior_mean="zero"), 1),
+        (actgp.Layers(), 3),
+        (actgp.Layers(hidden_dim=5), 1),
+        (actgp.Layers(activation="relu"), 1),
+    )
+    for layers, num_outputs in cases:
+        with pytest.warns(actgp.SpectralMismatchWarning) if layers.activation == "relu" else torch.no_grad():
+            dgp = deep(dtype, layers=layers, num_outputs=num_outputs)
         X = inputs(50, dtype)
         difference = (dgp.network()(X) - dgp.mean(X)).abs().max().item()
         assert difference < {torch.float32: 1e-5, torch.float64: 1e-12}[dtype]
@@ -88,7 +99,7 @@ def test_the_network_is_a_copy_that_can_be_exported() -> None:
 
 
 def test_an_identity_prior_mean_is_a_skip_connection() -> None:
-    zero, identity = (deep(num_layers=2, prior_mean=mean) for mean in ("zero", "identity"))
+    zero, identity = (deep(num_layers=2, layers=actgp.Layers(prior_mean=mean)) for mean in ("zero", "identity"))
     X = inputs(5)
     first = identity.layers[0](X)
     torch.testing.assert_close(first.mean, zero.layers[0](X).mean + X)
@@ -226,7 +237,7 @@ def test_a_prediction_does_not_depend_on_the_inputs_beside_it() -> None:
 
 
 def test_the_papers_model_in_a_call() -> None:
-    model = actgp.deep_gp(4, num_points=0, activation=actgp.Softplus(3.0), prior_mean="zero")
+    model = actgp.deep_gp(4, layers=actgp.Layers(num_points=0, activation=actgp.Softplus(3.0), prior_mean="zero"))
     assert [layer.num_outputs for layer in model.layers] == [4, 4, 1]
     assert all(layer.features.num_inducing == 128 for layer in model.layers)
     assert all(layer.features.num_levels == 20 for layer in model.layers)
@@ -242,12 +253,13 @@ def test_half_of_the_inducing_variables_are_points_by_default() -> None:
         assert features.blocks == (M - K, K)
     assert isinstance(actgp.deep_gp(4, num_inducing=1).layers[0].features, actgp.ActivatedFeatures)
     with pytest.raises(ValueError, match="num_points must be less than num_inducing = 5, got 5; leave some"):
-        actgp.deep_gp(4, num_inducing=5, num_points=5)
+        actgp.deep_gp(4, num_inducing=5, layers=actgp.Layers(num_points=5))
 
 
 def test_skip_connections_are_the_default_where_they_fit() -> None:
     assert [layer.prior_mean for layer in actgp.deep_gp(4).gp_layers] == ["identity", "identity", "zero"]
-    assert [layer.prior_mean for layer in actgp.deep_gp(4, hidden_dim=3).gp_layers] == ["zero", "zero", "zero"]
+    narrow = actgp.deep_gp(4, layers=actgp.Layers(hidden_dim=3))
+    assert [layer.prior_mean for layer in narrow.gp_layers] == ["zero", "zero", "zero"]
     assert isinstance(actgp.deep_gp(4).gp_layers[0].kernel, actgp.ArcCosine)
 
 
@@ -269,9 +281,37 @@ def test_bad_deep_models_are_refused() -> None:
     softmax = SoftmaxLikelihood(num_classes=3, mixing_weights=False)
     with pytest.raises(ValueError, match="softmax likelihood's number of features 3, got 1; make them agree"):
         actgp.deep_gp(2, likelihood=softmax)
-    for name, bad in (("num_layers", 0), ("hidden_dim", 0), ("num_inducing", 0)):
+    for name in ("num_layers", "num_inducing"):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-            actgp.deep_gp(2, **{name: bad})  # type: ignore[arg-type]
+            actgp.deep_gp(2, **{name: 0})
+    with pytest.raises(TypeError, match="layers must be an actgp.Layers or None, got dict; pass e.g. actgp.Layers"):
+        actgp.deep_gp(2, layers={"kernel": "matched"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("field", "bad", "message"),
+    [
+        ("activation", "sine", "activation must be one of .*, got 'sine'"),
+        ("activation", torch.sin, "activation must be a name or an actgp activation, got builtin_function"),
+        ("kernel", "rbf", "kernel must be one of .*, got 'rbf'"),
+        ("num_levels", 0, "num_levels must be at least 1, got 0"),
+        ("num_levels", None, "num_levels must be an integer, got None"),
+        ("num_points", -1, "num_points must be at least 0, got -1"),
+        ("hidden_dim", 0, "hidden_dim must be at least 1, got 0"),
+        ("prior_mean", "linear", "prior_mean must be one of .*, got 'linear'"),
+        ("horizon", 0.0, "horizon must be .*, got 0"),
+    ],
+)
+def test_layers_that_cannot_be_built_are_refused(field: str, bad: object, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        actgp.Layers(**{field: bad})  # type: ignore[arg-type]
+
+
+def test_hidden_layers_of_wide_tables_are_narrower() -> None:
+    assert [layer.num_outputs for layer in actgp.deep_gp(16, num_inducing=4).gp_layers] == [16, 16, 1]
+    wide = actgp.deep_gp(17, num_inducing=4)
+    assert [layer.num_outputs for layer in wide.gp_layers] == [16, 16, 1]
+    assert wide.likelihood.slopes.shape == (16,)
 
 
 def test_features_of_a_users_own_train_and_have_a_network() -> None:
@@ -336,7 +376,9 @@ def test_bad_inputs_are_refused() -> None:
 @pytest.mark.parametrize("kernel", ["arccosine", "matched"])
 def test_predictions_are_the_same_in_inference_mode(kernel: str, num_points: int) -> None:
     g = torch.Generator().manual_seed(0)
-    model = actgp.deep_gp(3, num_layers=2, num_inducing=16, kernel=kernel, num_points=num_points, generator=g)
+    model = actgp.deep_gp(
+        3, num_layers=2, num_inducing=16, layers=actgp.Layers(kernel=kernel, num_points=num_points), generator=g
+    )
     X = torch.randn(20, 3, generator=g)
     expected = model.predict(X)
     with torch.inference_mode():

@@ -53,7 +53,9 @@ def test_it_is_a_classifier_unless_told_otherwise() -> None:
     assert isinstance(classifier.likelihood, SoftmaxLikelihood)
     assert [layer.num_outputs for layer in classifier.gp_layers] == [3, 3]
     assert classifier.predict(X).probabilities.shape == (60, 3)
-    model = actgp.hybrid(convolutions(), X, 1, 3, num_inducing=8, hidden_dim=4, likelihood=GaussianLikelihood())
+    model = actgp.hybrid(
+        convolutions(), X, 1, 3, num_inducing=8, layers=actgp.Layers(hidden_dim=4), likelihood=GaussianLikelihood()
+    )
     assert [layer.num_outputs for layer in model.gp_layers] == [4, 4, 1]
     assert model.predict(X).mean.shape == (60,)
 
@@ -82,10 +84,10 @@ def test_it_learns_and_is_saved(tmp_path: Path) -> None:
     assert torch.equal(loaded.predict(X[250:]).probabilities, probabilities)
 
 
-@pytest.mark.parametrize("wrong", [{"reduce_to": 99}, {"num_layers": 0}, {"kernel": "rbf"}])
+@pytest.mark.parametrize("wrong", [{"reduce_to": 99}, {"num_layers": 0}, {"num_inducing": 0}])
 def test_a_refusal_leaves_the_backbone_in_its_mode(wrong: dict[str, Any]) -> None:
     backbone = convolutions().train()
-    with pytest.raises(ValueError, match="reduce_to must|num_layers must|kernel must"):
+    with pytest.raises(ValueError, match="reduce_to must|num_layers must|num_inducing must"):
         actgp.hybrid(backbone, images(), 3, **wrong)
     assert all(module.training for module in backbone.modules())
 

@@ -14,7 +14,14 @@ import actgp
 @pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning")
 def test_the_network_runs_in_onnx(tmp_path: Path) -> None:
     g = torch.Generator().manual_seed(0)
-    deep = actgp.deep_gp(3, num_outputs=2, num_layers=2, num_inducing=12, activation=actgp.Softplus(3.0), generator=g)
+    deep = actgp.deep_gp(
+        3,
+        num_outputs=2,
+        num_layers=2,
+        num_inducing=12,
+        layers=actgp.Layers(activation=actgp.Softplus(3.0)),
+        generator=g,
+    )
     with torch.no_grad():
         for layer in deep.gp_layers:
             layer.q.raw_mean.normal_(generator=g)

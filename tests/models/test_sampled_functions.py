@@ -103,7 +103,9 @@ def test_levels_that_are_not_drawn_are_told() -> None:
 
 def deep() -> actgp.DeepGP:
     g = torch.Generator().manual_seed(0)
-    model = actgp.deep_gp(2, num_layers=2, num_inducing=8, prior_mean="identity", generator=g).double()
+    model = actgp.deep_gp(
+        2, num_layers=2, num_inducing=8, layers=actgp.Layers(prior_mean="identity"), generator=g
+    ).double()
     for made in model.gp_layers:
         with torch.no_grad():
             made.q.raw_mean.normal_(generator=g)

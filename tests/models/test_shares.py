@@ -29,7 +29,7 @@ def small_posterior(model: actgp.DeepGP, scale: float) -> actgp.DeepGP:
 @pytest.mark.parametrize("num_points", [0, 15])
 def test_parts_add_up_to_the_variance_of_predictions(num_points: int) -> None:
     model = actgp.deep_gp(
-        2, num_layers=3, num_inducing=12 + num_points, num_points=num_points, generator=generator()
+        2, num_layers=3, num_inducing=12 + num_points, layers=actgp.Layers(num_points=num_points), generator=generator()
     ).double()
     small_posterior(model, 0.3)
     X = torch.randn(60, 2, generator=generator(2), dtype=torch.float64)
@@ -45,7 +45,12 @@ def test_parts_add_up_to_the_variance_of_predictions(num_points: int) -> None:
 def test_points_take_over_what_was_unexplained() -> None:
     X = torch.randn(80, 6, generator=generator(3))
     few, many = (
-        actgp.diagnose(actgp.deep_gp(6, num_layers=1, num_inducing=8 + K, num_points=K, generator=generator()), X)
+        actgp.diagnose(
+            actgp.deep_gp(
+                6, num_layers=1, num_inducing=8 + K, layers=actgp.Layers(num_points=K), generator=generator()
+            ),
+            X,
+        )
         for K in (1, 60)
     )
     assert many.shares.unexplained < few.shares.unexplained

@@ -163,7 +163,7 @@ def test_activations_in_deep_models(activation: actgp.Activation, dtype: torch.d
 
 def test_a_model_that_warned_once_does_not_warn_again(tmp_path: Path) -> None:
     with pytest.warns(actgp.SpectralMismatchWarning):
-        model = actgp.deep_gp(2, num_layers=1, num_inducing=4, activation="relu")
+        model = actgp.deep_gp(2, num_layers=1, num_inducing=4, layers=actgp.Layers(activation="relu"))
     assert_same(model, turned(model, tmp_path / "model"), torch.float32)
 
 
@@ -203,7 +203,9 @@ def test_frozen_parameters_stay_frozen_and_mode_is_evaluation(dtype: torch.dtype
 
 
 def test_mixed_precision_comes_back_as_it_was(tmp_path: Path) -> None:
-    model = actgp.deep_gp(2, num_layers=1, num_inducing=4, num_points=0, activation=actgp.Softplus(0.1))
+    model = actgp.deep_gp(
+        2, num_layers=1, num_inducing=4, layers=actgp.Layers(num_points=0, activation=actgp.Softplus(0.1))
+    )
     assert model.layers[0].features.activation.fixed_beta.dtype == torch.float64
     assert_same(model, turned(model, tmp_path / "model"), torch.float32)
     rounded = copy.deepcopy(model).float()
@@ -330,7 +332,9 @@ def subclassed_constraint() -> gpk.Kernel:
 
 REFUSED: dict[str, tuple[Callable[[], torch.nn.Module], str]] = {
     "activation": (
-        lambda: actgp.deep_gp(1, 1, 1, 3, activation=actgp.CustomActivation(lambda t: t.exp()), num_levels=3),
+        lambda: actgp.deep_gp(
+            1, 1, 1, 3, layers=actgp.Layers(activation=actgp.CustomActivation(lambda t: t.exp()), num_levels=3)
+        ),
         "layers.0.features.activated.activation must be one of .*'Softplus'.*, got CustomActivation, whose code",
     ),
     "kernel": (

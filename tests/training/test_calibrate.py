@@ -99,7 +99,9 @@ def test_choosing_leaves_the_model_as_it_is_also_when_broken_off(monkeypatch: py
 
 def unsure(q_scale: float, generator: torch.Generator) -> actgp.DeepGP:
     """Means that vary, under a prior that leaves much unexplained."""
-    deep = actgp.deep_gp(3, num_layers=2, num_inducing=8, num_points=4, generator=generator).double()
+    deep = actgp.deep_gp(
+        3, num_layers=2, num_inducing=8, layers=actgp.Layers(num_points=4), generator=generator
+    ).double()
     for layer in deep.gp_layers:
         m = torch.randn(layer.q.mean.shape, dtype=torch.float64, generator=generator)
         layer.q.assign(m, q_scale * torch.eye(len(m), dtype=torch.float64).expand(layer.num_outputs, -1, -1))
@@ -158,7 +160,9 @@ def test_what_is_fixed_stays(generator: torch.Generator) -> None:
 def classifier(likelihood: Likelihood, num_outputs: int) -> actgp.DeepGP:
     """Sure of what it says, whatever that is."""
     g = torch.Generator().manual_seed(0)
-    deep = actgp.deep_gp(2, num_outputs, 2, 6, num_points=0, likelihood=likelihood, horizon=50.0, generator=g).double()
+    deep = actgp.deep_gp(
+        2, num_outputs, 2, 6, layers=actgp.Layers(num_points=0, horizon=50.0), likelihood=likelihood, generator=g
+    ).double()
     with torch.no_grad():
         for layer in deep.gp_layers:
             layer.q.raw_mean.normal_(generator=g).mul_(3)

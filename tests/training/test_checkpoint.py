@@ -216,12 +216,12 @@ def test_a_checkpoint_of_a_model_with_other_parts_is_refused(tmp_path: Path) -> 
     (X, y), path = data(), tmp_path / "run.ckpt"
     short = Recipe(network_steps=2, num_steps=2)
     shapes: list[dict[str, Any]] = [
-        {"activation": actgp.Softplus(1.0)},
-        {"activation": actgp.Softplus(3.0)},
-        {"kernel": "matched"},
-        {"num_levels": 12},
-        {"prior_mean": "zero"},
-        {"horizon": 9.0},
+        {},
+        {"layers": actgp.Layers(activation=actgp.Softplus(3.0))},
+        {"layers": actgp.Layers(kernel="matched")},
+        {"layers": actgp.Layers(num_levels=12)},
+        {"layers": actgp.Layers(prior_mean="zero")},
+        {"layers": actgp.Layers(horizon=9.0)},
         {"likelihood": actgp.ContaminatedGaussianLikelihood(share=0.3)},
     ]
     first, *others = (actgp.deep_gp(2, 1, 2, 10, **shape) for shape in shapes)

@@ -29,8 +29,8 @@ def data(dtype: torch.dtype, N: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
 
 def deep(dtype: torch.dtype = torch.float64, num_layers: int = 2, num_inducing: int = 15) -> actgp.DeepGP:
     g = torch.Generator().manual_seed(0)
-    options = {"kernel": "matched", "activation": "softplus", "prior_mean": "identity", "num_points": 0}
-    return actgp.deep_gp(2, 1, num_layers, num_inducing, generator=g, **options).to(dtype)  # type: ignore[arg-type]
+    layers = actgp.Layers(kernel="matched", prior_mean="identity", num_points=0)
+    return actgp.deep_gp(2, 1, num_layers, num_inducing, layers=layers, generator=g).to(dtype)
 
 
 def train(model: actgp.DeepGP, recipe: Recipe = SHORT, seed: int = 0, **options: object) -> actgp.FitResult:

@@ -28,7 +28,7 @@ def hybrid(num_points: int = 0) -> actgp.DeepGP:
         torch.manual_seed(0)
         backbone = nn.Sequential(nn.Flatten(), nn.Linear(6, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
     g = torch.Generator().manual_seed(0)
-    head = actgp.deep_gp(3, 1, num_layers=2, num_inducing=10, num_points=num_points, generator=g)
+    head = actgp.deep_gp(3, 1, num_layers=2, num_inducing=10, layers=actgp.Layers(num_points=num_points), generator=g)
     return actgp.DeepGP(head.gp_layers, GaussianLikelihood(), backbone)
 
 

@@ -39,7 +39,12 @@ def test_no_gradient_is_left(points: int, weight: float) -> None:
     X, y = rows()
     g = torch.Generator().manual_seed(2)
     model = actgp.deep_gp(
-        3, num_layers=1, num_inducing=12, num_points=points, likelihood=GaussianLikelihood(), generator=g
+        3,
+        num_layers=1,
+        num_inducing=12,
+        layers=actgp.Layers(num_points=points),
+        likelihood=GaussianLikelihood(),
+        generator=g,
     ).double()
     q = model.gp_layers[0].q
     for solve in (False, True):

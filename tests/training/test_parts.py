@@ -13,7 +13,7 @@ from actgp.training.stage import CUT, CUTS, Schedule
 
 
 def model(generator: torch.Generator) -> actgp.DeepGP:
-    deep = actgp.deep_gp(2, 1, 2, 8, num_points=0, generator=generator).double()
+    deep = actgp.deep_gp(2, 1, 2, 8, layers=actgp.Layers(num_points=0), generator=generator).double()
     with torch.no_grad():
         for layer in deep.gp_layers:
             layer.q.raw_mean.normal_(generator=generator)

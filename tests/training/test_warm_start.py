@@ -41,7 +41,9 @@ def data(name: str, dtype: torch.dtype, N: int = 60) -> tuple[torch.Tensor, torc
 
 def deep(likelihood: Likelihood, P: int, dtype: torch.dtype) -> actgp.DeepGP:
     g = torch.Generator().manual_seed(1)
-    model = actgp.deep_gp(2, P, 2, 12, likelihood=likelihood, kernel="matched", activation="softplus", generator=g)
+    model = actgp.deep_gp(
+        2, P, 2, 12, likelihood=likelihood, layers=actgp.Layers(kernel="matched", activation="softplus"), generator=g
+    )
     with torch.no_grad():
         for layer in model.gp_layers:
             layer.q.raw_mean.normal_(0.0, 0.5, generator=g)

@@ -61,7 +61,7 @@ def test_our_model_is_the_librarys_default() -> None:
     model.fit(X, y)
     assert [layer.prior_mean for layer in model.model.gp_layers] == ["identity", "zero"]
     assert [layer.features.blocks for layer in model.model.gp_layers] == [(64, 64), (64, 64)]
-    alone = OurDeepGP(SMALL, 0, {"num_layers": 1, "num_points": 0})
+    alone = OurDeepGP(SMALL, 0, {"num_layers": 1, "layers": actgp.Layers(num_points=0)})
     alone.fit(X, y)
     assert isinstance(alone.model.gp_layers[0].features, actgp.ActivatedFeatures)
 

@@ -12,8 +12,7 @@ from sklearn.metrics import accuracy_score, log_loss
 from torch import Tensor
 
 from actgp.demo.data import Data, bananas
-from actgp.estimators.defaults import HORIZON
-from actgp.models import deep_gp
+from actgp.models.build import HORIZON, Layers, deep_gp
 from actgp.training import Recipe, fit
 
 NUM_INDUCING = 64
@@ -42,23 +41,23 @@ class Score(NamedTuple):
 
     @property
     def row(self) -> tuple[str, ...]:
-        """Of a table with `COLUMNS`."""
+        """A row of a table with `COLUMNS`."""
         return str(self.depth), self.model, f"{self.accuracy:.1%}", f"{self.log_likelihood:.3f}"
 
 
 def scores() -> Iterator[Score]:
-    """Of the demo's models."""
+    """The scores of the demo's models, one at a time."""
     return compare(TRAIN, TEST, NUM_INDUCING, RECIPE)
 
 
 def compare(train: Data, test: Data, num_inducing: int, recipe: Recipe) -> Iterator[Score]:
-    """Trains a model of each depth, one at a time, and judges it as a network and as a deep GP.
+    """Trains a model of each depth, one at a time, and scores it as a network and as a deep GP.
 
     Args:
         train: Data, with inputs in standard units.
         test: Held-out data.
-        num_inducing: Of each layer.
-        recipe: Of training.
+        num_inducing: The inducing variables of each layer.
+        recipe: How it is trained.
     """
     for depth in DEPTHS:
         for model, probability in _readings(depth, train, num_inducing, recipe).items():
@@ -73,10 +72,9 @@ def _readings(depth: int, data: Data, num_inducing: int, recipe: Recipe) -> dict
         2,
         num_layers=depth,
         num_inducing=num_inducing,
-        num_points=0,  # units alone, as in the paper: in the plane they explain the prior
-        kernel="matched",
+        # units alone, as in the paper: in the plane they explain the prior
+        layers=Layers(kernel="matched", num_points=0, horizon=HORIZON),
         likelihood=BernoulliLikelihood(),
-        horizon=HORIZON,
         generator=generator,
     ).double()
     network = fit(model, *data, recipe, generator=generator).network

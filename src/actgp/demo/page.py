@@ -1,4 +1,4 @@
-"""One page that shows what the demo found, with nothing outside it."""
+"""One HTML page with the demo's scores and pictures, which refers to no other file."""
 
 import base64
 from collections.abc import Sequence

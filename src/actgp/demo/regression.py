@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributions import Normal
 
 from actgp.demo.data import tables
-from actgp.models import deep_gp
+from actgp.models import Layers, deep_gp
 from actgp.training import Recipe, fit
 
 NUM_INDUCING = 64
@@ -37,16 +37,16 @@ class Score(NamedTuple):
 
     @property
     def row(self) -> tuple[str, ...]:
-        """Of a table with `COLUMNS`."""
+        """A row of a table with `COLUMNS`."""
         return self.data, self.model, f"{self.rmse:.3f}", f"{self.nlpd:.3f}", f"{self.coverage:.0%}"
 
 
 def scores() -> Iterator[Score]:
-    """Trains a model on every data set, one at a time, and judges it as a network and as a deep GP."""
+    """Trains a model on every data set, one at a time, and scores it as a network and as a deep GP."""
     for name, table in tables().items():
         X, X_test, y, y_test = _standardised(*table)
         generator = torch.Generator().manual_seed(SEED)
-        model = deep_gp(X.shape[1], num_inducing=NUM_INDUCING, kernel="matched", generator=generator)
+        model = deep_gp(X.shape[1], num_inducing=NUM_INDUCING, layers=Layers(kernel="matched"), generator=generator)
         network = fit(model, X, y, RECIPE, generator=generator).network
         assert network is not None
         with torch.no_grad():

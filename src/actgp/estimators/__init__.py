@@ -1,8 +1,7 @@
 """Estimators: deep GPs behind scikit-learn's interface."""
 
 from actgp.estimators.classifier import DGPClassifier
-from actgp.estimators.defaults import recipe_for
 from actgp.estimators.fitted import Fitted
 from actgp.estimators.regressor import DGPRegressor
 
-__all__ = ["DGPClassifier", "DGPRegressor", "Fitted", "recipe_for"]
+__all__ = ["DGPClassifier", "DGPRegressor", "Fitted"]

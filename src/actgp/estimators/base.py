@@ -1,54 +1,45 @@
-"""What the regressor and the classifier share: parameters, scaling of the inputs, training, prediction, files."""
+"""What the regressor and the classifier share: parameters, training, the rows to predict, files."""
 
 import os
 from abc import ABCMeta, abstractmethod
-from typing import Any, NamedTuple, Self
+from dataclasses import fields, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
 from gpytorch.likelihoods import Likelihood
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from actgp import checks
-from actgp.activations import Activation
-from actgp.activations import activation as activation_of
-from actgp.estimators.dates import refuse_dates
-from actgp.estimators.defaults import hidden_layers, recipe_for
-from actgp.estimators.fitted import Fitted, Scales
-from actgp.estimators.scaling import fitted_scaler
-from actgp.models import DeepGP, Prediction, deep_gp
-from actgp.models.build import KernelName
+from actgp.estimators.fitted import Fitted
+from actgp.estimators.tables import fitted_scaler, refuse_dates
+from actgp.models import Layers, Prediction, deep_gp
+from actgp.models.build import NUM_INDUCING, NUM_LAYERS, check_layers
 from actgp.persistence import savable_as, save
 from actgp.training import Recipe, fit
 
 NUMBERS = ("num_layers", "num_inducing", "num_samples")
+PARTS: dict[str, type[Layers | Recipe]] = {"layers": Layers, "recipe": Recipe}  # parameters that have fields
 FEWEST_ROWS = 2  # a single one has no spread to be scaled by
 LARGEST_SEED = 2**31 - 1
 
 
-class Trained(NamedTuple):
-    """What training gives: the scaler of the inputs, the model, and how it was trained."""
-
-    scaler: StandardScaler
-    model: DeepGP
-    recipe: Recipe
-
-
 class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
-    """A deep GP behind scikit-learn's interface. Abstract: use `DGPRegressor` or `DGPClassifier`."""
+    """A deep GP behind scikit-learn's interface. Abstract: use `DGPRegressor` or `DGPClassifier`.
+
+    What is not given is as `deep_gp` and `fit` have it: the same table gives the same model by either way.
+    """
 
     def __init__(
         self,
-        num_layers: int = 2,
-        num_inducing: int = 128,
+        num_layers: int = NUM_LAYERS,
+        num_inducing: int = NUM_INDUCING,
         *,
-        activation: str | Activation | None = None,
-        kernel: KernelName = "matched",
+        layers: Layers | None = None,
         recipe: Recipe | None = None,
         num_samples: int = 32,
         random_state: int | np.random.RandomState | None = None,
@@ -57,13 +48,28 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     ) -> None:
         self.num_layers = num_layers
         self.num_inducing = num_inducing
-        self.activation = activation
-        self.kernel = kernel
+        self.layers = layers
         self.recipe = recipe
         self.num_samples = num_samples
         self.random_state = random_state
         self.device = device
         self.progress = progress
+
+    def set_params(self, **params: Any) -> Self:
+        """Sets parameters, and fields of `layers` and `recipe`: `layers__activation="relu"`, `recipe__num_steps=500`.
+
+        A field that is set in a part that is None makes it one with defaults, `Layers()` or `Recipe()`, but for this.
+        """
+        of_parts = {name: params.pop(name) for name in tuple(params) if "__" in name}
+        super().set_params(**params)
+        for name, value in of_parts.items():
+            part, _, field = name.partition("__")
+            known = [f"{part}__{each.name}" for part, cls in PARTS.items() for each in fields(cls)]
+            if name not in known:
+                raise ValueError(f"a field of a parameter must be one of {known}, got {name!r}; set one of these")
+            current = getattr(self, part)
+            setattr(self, part, replace(PARTS[part]() if current is None else current, **{field: value}))
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the fitted estimator to a file, all of it at once; `actgp.load` reads it."""
@@ -85,27 +91,31 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
             )
         return {
             **{name: int(getattr(self, name)) for name in NUMBERS},
-            "activation": self.activation,
-            "kernel": self.kernel,
+            "layers": self.layers,
             "recipe": self.recipe,
             "random_state": None if seed is None else int(seed),
             "device": None if device is None else str(device),
             "progress": bool(self.progress),
         }
 
+    def check_parameters(self) -> None:
+        """Refuses parameters that `fit` could not use."""
+        for name in NUMBERS:
+            checks.integer(getattr(self, name), name, minimum=1)
+        check_layers(self.layers)
+        if self.recipe is not None and not isinstance(self.recipe, Recipe):
+            raise TypeError(
+                f"recipe must be an actgp.Recipe or None, got {type(self.recipe).__name__}; "
+                "pass e.g. actgp.Recipe(num_steps=500)"
+            )
+        check_random_state(self.random_state)
+
     @abstractmethod
     def _fitted(self) -> Fitted:
         """What a file holds."""
 
-    def _shared(self) -> dict[str, Any]:
-        """What every estimator has after `fit`, for `Fitted`."""
-        names = getattr(self, "feature_names_in_", None)
-        columns = None if names is None else names.tolist()
-        inputs = Scales.of(self.input_scaler_)
-        return {"model": self.model_, "recipe": self.recipe_, "inputs": inputs, "columns": columns}
-
     def _checked(self, X: ArrayLike, y: ArrayLike | None, **options: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Parameters and data, checked; `self` stays as it is, so that a refused fit leaves the last one in place."""
+        """Validates parameters and data, and leaves `self` as it is: after a refused fit the last one still stands."""
         self.check_parameters()
         refuse_dates(X, "X")
         refuse_dates(y, "y")
@@ -114,64 +124,38 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         )
         return checked
 
-    def check_parameters(self) -> None:
-        """Refuses parameters that `fit` could not use."""
-        for name in NUMBERS:
-            checks.integer(getattr(self, name), name, minimum=1)
-        activation_of("softplus" if self.activation is None else self.activation)
-        checks.choice(self.kernel, "kernel", ("arccosine", "matched"))
-        if self.recipe is not None and not isinstance(self.recipe, Recipe):
-            raise TypeError(
-                f"recipe must be an actgp.Recipe or None, got {type(self.recipe).__name__}; "
-                "pass e.g. actgp.Recipe(num_steps=500)"
-            )
-        check_random_state(self.random_state)
-
     def _train(
         self,
-        X: NDArray[Any],
+        X: ArrayLike,
+        rows: NDArray[Any],
         y: Tensor,
         num_outputs: int,
-        likelihood: Likelihood | None,
-        horizon: float | None = None,
-    ) -> Trained:
-        """Builds a model for checked data, and trains it."""
+        layers: Layers | None,
+        likelihood: Likelihood | None = None,
+    ) -> None:
+        """Builds a model for the rows of X, which have been checked, trains it, and stores what came of it."""
         seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
         generator = torch.Generator().manual_seed(seed)
-        scaler = fitted_scaler(X, "X")
-        inputs = torch.from_numpy(scaler.transform(X))
-        hidden = hidden_layers(inputs.shape[1])
+        scaler = fitted_scaler(rows, "X")
+        inputs = torch.from_numpy(scaler.transform(rows))
+        N, D = inputs.shape
+        M = min(self.num_inducing, N)
         model = deep_gp(
-            inputs.shape[1],
-            num_outputs,
-            self.num_layers,
-            min(self.num_inducing, len(inputs)),
-            hidden_dim=hidden.width,
-            activation="softplus" if self.activation is None else self.activation,
-            kernel=self.kernel,
-            prior_mean=hidden.prior_mean,
-            likelihood=likelihood,
-            horizon=horizon,
-            generator=generator,
+            D, num_outputs, self.num_layers, M, layers=layers, likelihood=likelihood, generator=generator
         ).double()
-        recipe = recipe_for(model, len(inputs)) if self.recipe is None else self.recipe
+        recipe = Recipe.suited_to(model) if self.recipe is None else self.recipe
         fit(model, inputs, y, recipe, device=self.device, generator=generator, progress=self.progress)
-        return Trained(scaler, model, recipe)
-
-    def _keep(self, X: ArrayLike, trained: Trained) -> Self:
-        """Takes over what was trained, and the number and names of the columns."""
-        validate_data(self, X, skip_check_array=True)
-        self.input_scaler_, self.model_, self.recipe_ = trained
-        return self
+        validate_data(self, X, skip_check_array=True)  # the number and the names of the columns
+        self.model_, self.recipe_, self.input_scaler_ = model, recipe, scaler
 
     def _inputs(self, X: ArrayLike) -> Tensor:
-        """Rows as the model wants them."""
+        """Validated and standardised rows, as a tensor on the model's device."""
         check_is_fitted(self, "model_")
         refuse_dates(X, "X")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return torch.from_numpy(self.input_scaler_.transform(X)).to(next(self.model_.parameters()).device)
 
     def _predict(self, X: ArrayLike) -> Prediction:
-        """In the units of the model."""
+        """The model's prediction, in standardised units."""
         inputs = self._inputs(X)
         return self.model_.predict(inputs, self.num_samples)

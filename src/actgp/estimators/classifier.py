@@ -1,6 +1,6 @@
 """Classification on tables."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from actgp.estimators.base import DGPEstimator
-from actgp.estimators.defaults import HORIZON
 from actgp.estimators.fitted import Fitted, Labels
 from actgp.models import Prediction
+from actgp.models.build import HORIZON, check_layers
 from actgp.persistence import savable
 
 Values = NDArray[np.float64]
@@ -34,9 +34,9 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
         num_layers: How many GP layers.
         num_inducing: M, the inducing variables of each layer, of which half are hidden units and half inducing points;
             never more than there are rows.
-        activation: An activation or its name; softplus by default.
-        kernel: "matched", whose spectrum is the activation's, or "arccosine".
-        recipe: How it is trained; by default what suits the number of rows.
+        layers: What the layers are made of: activation, kernel, width and more; as in `deep_gp` by default, but with a
+            horizon of 300, also where `Layers` has none.
+        recipe: How it is trained; as in `actgp.fit` by default.
         num_samples: S, the paths through the hidden layers that predictions are mixtures of.
         random_state: An integer gives the same model in every fit.
         device: Where to train and predict; the CPU by default.
@@ -74,8 +74,10 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
             BernoulliLikelihood() if binary else SoftmaxLikelihood(num_classes=C, mixing_weights=False)
         )
         numbers = torch.from_numpy(encoder.transform(labels))
-        trained = self._train(rows, numbers, 1 if binary else C, likelihood, HORIZON)
-        self._keep(X, trained)
+        layers = check_layers(self.layers)
+        if layers.horizon is None:
+            layers = replace(layers, horizon=HORIZON)
+        self._train(X, rows, numbers, 1 if binary else C, layers, likelihood)
         self.classes_ = encoder.classes_
         return self
 
@@ -101,7 +103,7 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
         return prediction.probabilities.clamp_min(smallest).log().cpu().numpy()
 
     def _fitted(self) -> "FittedClassifier":
-        return FittedClassifier(**self._shared(), parameters=self, classes=Labels.of(self.classes_))
+        return FittedClassifier(**Fitted.shared(self), parameters=self, classes=Labels.of(self.classes_))
 
 
 @savable

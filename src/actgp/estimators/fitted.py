@@ -25,8 +25,8 @@ TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 
 @savable
 @dataclass(frozen=True)
-class Scales:
-    """Means, variances and scales of columns, and of how many rows."""
+class Standardisation:
+    """What a fitted `StandardScaler` knows: means, variances and scales of columns, and of how many rows."""
 
     SIZES: ClassVar[Sizes] = dict.fromkeys(("mean", "var", "scale"), ("columns",))
 
@@ -45,7 +45,7 @@ class Scales:
                 )
 
     @classmethod
-    def of(cls, scaler: StandardScaler) -> "Scales":
+    def of(cls, scaler: StandardScaler) -> "Standardisation":
         """Those of a fitted scaler."""
         mean, var, scale = (torch.from_numpy(getattr(scaler, f"{name}_")) for name in cls.SIZES)
         return cls(mean, var, scale, int(scaler.n_samples_seen_))
@@ -108,12 +108,19 @@ class Fitted(ABC):
 
     model: DeepGP
     recipe: Recipe
-    inputs: Scales
+    inputs: Standardisation
     columns: Sequence[str] | None
 
     @abstractmethod
     def estimator(self) -> Any:
         """The fitted estimator."""
+
+    @staticmethod
+    def shared(estimator: Any) -> dict[str, Any]:
+        """These attributes, of a fitted estimator."""
+        names = estimator.feature_names_in_.tolist() if "feature_names_in_" in vars(estimator) else None
+        inputs = Standardisation.of(estimator.input_scaler_)
+        return {"model": estimator.model_, "recipe": estimator.recipe_, "inputs": inputs, "columns": names}
 
     def check(self, likelihood: type[Likelihood]) -> None:
         """Refuses a model of another kind than the estimator's, or for other columns."""

@@ -1,7 +1,6 @@
 """Regression on tables."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +12,8 @@ from torch import Tensor
 
 from actgp import checks
 from actgp.estimators.base import LARGEST_SEED, DGPEstimator
-from actgp.estimators.dates import refuse_dates
-from actgp.estimators.fitted import Fitted, Scales
-from actgp.estimators.scaling import fitted_scaler
+from actgp.estimators.fitted import Fitted, Standardisation
+from actgp.estimators.tables import fitted_scaler, real_targets, refuse_dates
 from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.persistence import savable
 
@@ -36,9 +34,8 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         num_layers: How many GP layers.
         num_inducing: M, the inducing variables of each layer, of which half are hidden units and half inducing points;
             never more than there are rows.
-        activation: An activation or its name; softplus by default.
-        kernel: "matched", whose spectrum is the activation's, or "arccosine".
-        recipe: How it is trained; by default what suits the number of rows.
+        layers: What the layers are made of: activation, kernel, width and more; as in `deep_gp` by default.
+        recipe: How it is trained; as in `actgp.fit` by default.
         num_samples: S, the paths through the hidden layers that predictions are mixtures of.
         random_state: An integer gives the same model in every fit.
         device: Where to train and predict; the CPU by default.
@@ -63,11 +60,11 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> "DGPRegressor":
         """Trains on rows X [N, D] and targets y, [N] or [N, P]."""
         rows, values = self._checked(X, y, y_numeric=True, multi_output=True)
-        values = _numbers(values)
+        values = real_targets(values)
         columns = values.reshape(len(values), -1)  # [N, P]
         scaler = fitted_scaler(columns, "y")
-        trained = self._train(rows, torch.from_numpy(scaler.transform(columns)), columns.shape[1], None)
-        self._keep(X, trained)
+        targets = torch.from_numpy(scaler.transform(columns))
+        self._train(X, rows, targets, columns.shape[1], self.layers)
         self.target_scaler_ = scaler
         self._single_target = values.ndim == 1
         return self
@@ -139,8 +136,9 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         return tags
 
     def _fitted(self) -> "FittedRegressor":
-        targets = Scales.of(self.target_scaler_)
-        return FittedRegressor(**self._shared(), parameters=self, targets=targets, single_target=self._single_target)
+        targets = Standardisation.of(self.target_scaler_)
+        shared = Fitted.shared(self)
+        return FittedRegressor(**shared, parameters=self, targets=targets, single_target=self._single_target)
 
     def _in_units(self, values: Tensor) -> Values:
         return self._shaped(self.target_scaler_.inverse_transform(self._columns(values)))
@@ -167,7 +165,7 @@ class FittedRegressor(Fitted):
     """
 
     parameters: DGPRegressor
-    targets: Scales
+    targets: Standardisation
     single_target: bool
 
     def __post_init__(self) -> None:
@@ -185,12 +183,3 @@ class FittedRegressor(Fitted):
         self.give(estimator)
         estimator.target_scaler_, estimator._single_target = self.targets.scaler(), self.single_target
         return estimator
-
-
-def _numbers(values: NDArray[Any]) -> Values:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"y must hold real numbers, got {values.dtype} ({error}); convert it, or use DGPClassifier for labels"
-        ) from None

@@ -1,6 +1,6 @@
 """Models: exact, collapsed, variational and deep; what they predict, and what they lose."""
 
-from actgp.models.build import deep_gp
+from actgp.models.build import Layers, deep_gp
 from actgp.models.deep import DeepGP
 from actgp.models.diagnosis import Diagnosis, LayerDiagnosis, diagnose
 from actgp.models.gpr import GPR
@@ -19,6 +19,7 @@ __all__ = [
     "FeatureScale",
     "LayerDiagnosis",
     "LayerShares",
+    "Layers",
     "Posterior",
     "Prediction",
     "VarianceShares",

@@ -114,8 +114,8 @@ def _concluded(layers: tuple[LayerDiagnosis, ...], shares: VarianceShares) -> Di
     if shares.unexplained > SHARE_WARNING:
         advice.append(
             f"{shares.unexplained:.0%} of the variance of predictions is prior that the features leave unexplained; "
-            "give layers inducing points beside their activations (DecoupledFeatures, or deep_gp(num_points=...)), "
-            "or more of them"
+            "give layers inducing points beside their activations (DecoupledFeatures, or Layers(num_points=...)), or "
+            "more of them"
         )
     return Diagnosis(layers, shares, tuple(advice))
 

@@ -1,10 +1,13 @@
-"""A network's front with a deep GP behind it: what the front gives is centred and scaled, and may be reduced.
+"""A deep GP behind the first layers of a network, its backbone, whose features are centred, scaled and may be reduced.
 
     h = c (z − μ)        or        h = c Vᵀ (z − μ), V the first principal directions;        c such that E‖h‖² = ρ²
 
-The kernel k = v r² s(1), r² = ‖h‖² + 1, knows near from far by the directions of [h, 1] and by r. Raw features of a
-network are hundreds of units long and share a large mean: their directions hardly differ, and the 1 is lost among them.
+The kernel k = v r² s(1), r² = ‖h‖² + 1, knows near from far by the directions of [h, 1] and by r. The
+features of a network are often hundreds of units long and share a large mean: as they are, their directions hardly
+differ, and the 1 is lost among them.
 """
+
+from dataclasses import replace
 
 import torch
 from gpytorch.likelihoods import Likelihood, SoftmaxLikelihood
@@ -12,8 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.activations import Activation
-from actgp.models.build import KernelName, deep_gp
+from actgp.models.build import Layers, check_layers, deep_gp
 from actgp.models.deep import DeepGP
 
 RADIUS = 4.0  # ρ
@@ -55,32 +57,25 @@ def hybrid(
     num_inducing: int = 128,
     *,
     reduce_to: int | None = None,
-    hidden_dim: int | None = None,
-    activation: str | Activation | None = None,
-    kernel: KernelName = "arccosine",
-    num_levels: int = 20,
-    num_points: int | None = None,
+    layers: Layers | None = None,
     likelihood: Likelihood | None = None,
     generator: torch.Generator | None = None,
 ) -> DeepGP:
     """A deep GP behind a backbone, such as the convolutions of a trained network.
 
-    `fit` trains the backbone in all stages. If it was frozen before this call, by `backbone.requires_grad_(False)`, it
-    stays as it is, and each image goes through it only once.
+    `fit` trains the backbone with the layers, in all stages. If it was frozen before this call, by
+    `backbone.requires_grad_(False)`, it stays as it is, and its features are computed only once.
 
     Args:
-        backbone: From inputs to features [N, D]; part of the model from now on, and in evaluation mode.
-        X: Inputs such as it will be trained on: features are centred and scaled by what these give.
+        backbone: A module from inputs to features [N, D]. It becomes part of the model, in evaluation mode.
+        X: Inputs like those that the model will be trained on: their features say how to centre and scale.
         num_outputs: P; for a softmax likelihood, the number of classes.
         num_layers: How many GP layers.
         num_inducing: M of each, hidden units and inducing points together.
         reduce_to: How many principal directions of the features to keep, by a linear layer that is trained where the
             backbone is; all features by default.
-        hidden_dim: The width between layers; P by default.
-        activation: As in `deep_gp`.
-        kernel: As in `deep_gp`.
-        num_levels: As in `deep_gp`. For ReLU behind many features, few: 4 at 128 of them, as a warning then says.
-        num_points: As in `deep_gp`.
+        layers: What the layers are made of, as in `deep_gp`; but the width between them is P by default. For ReLU
+            behind many features, few levels are better: 4 at 128 of them, as a warning then says.
         likelihood: A gpytorch likelihood; by default softmax over P classes.
         generator: Draws the initial directions.
 
@@ -95,31 +90,23 @@ def hybrid(
             "num_outputs must be at least 2, the classes of the softmax that is the default likelihood, got 1; pass "
             "likelihood=GaussianLikelihood() for real targets, or BernoulliLikelihood() for two classes"
         )
+    layers = check_layers(layers)
     z = _features(backbone, X)
     if likelihood is None:
         likelihood = SoftmaxLikelihood(num_classes=P, num_features=P, mixing_weights=False)
     scaling = _scaling(z) if reduce_to is None else _reduction(z, checks.integer(reduce_to, "reduce_to", minimum=1))
     if not any(p.requires_grad for p in backbone.parameters()):
         scaling.requires_grad_(False)
-    head = deep_gp(
-        z.shape[1] if reduce_to is None else reduce_to,
-        P,
-        num_layers,
-        num_inducing,
-        hidden_dim=P if hidden_dim is None else hidden_dim,
-        activation=activation,
-        kernel=kernel,
-        num_levels=num_levels,
-        num_points=num_points,
-        likelihood=likelihood,
-        generator=generator,
-    ).to(z)
+    if layers.hidden_dim is None:
+        layers = replace(layers, hidden_dim=P)
+    D = z.shape[1] if reduce_to is None else reduce_to
+    head = deep_gp(D, P, num_layers, num_inducing, layers=layers, likelihood=likelihood, generator=generator).to(z)
     return DeepGP(head.gp_layers, head.likelihood, nn.Sequential(backbone.eval(), scaling))
 
 
 @torch.no_grad()
 def _features(backbone: nn.Module, X: Tensor) -> Float[Tensor, "N D"]:
-    """At rows from all over X."""
+    """The backbone's features of rows from all over X, 10,000 at most."""
     if not isinstance(backbone, nn.Module):
         raise TypeError(
             f"backbone must be a torch.nn.Module, got {type(backbone).__name__}; wrap the function in a module"

@@ -15,13 +15,12 @@ Before that, inducing points beside activations are placed at the centres of clu
 take no part in the network while their means are zero, and moving them leaves it as it is.
 """
 
+import importlib
 import warnings
 from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Float64
-from sklearn.cluster import MiniBatchKMeans
-from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from actgp.features import DecoupledFeatures
@@ -210,10 +209,12 @@ def centres(X: Float[Tensor, "N D"], number: int, seed: int) -> Float[Tensor, "K
     rows = X.detach().cpu().double()
     g = torch.Generator().manual_seed(seed)
     if len(rows) > number:
+        # only now: importing scikit-learn takes as long as importing torch
+        cluster, exceptions = (importlib.import_module(f"sklearn.{name}") for name in ("cluster", "exceptions"))
+        clusters = cluster.MiniBatchKMeans(number, random_state=seed % 2**32, n_init=1)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # rows that repeat give fewer clusters
-            found = MiniBatchKMeans(number, random_state=seed % 2**32, n_init=1).fit(rows.numpy()).cluster_centers_
-        chosen = torch.from_numpy(found)
+            warnings.simplefilter("ignore", exceptions.ConvergenceWarning)  # rows that repeat give fewer clusters
+            chosen = torch.from_numpy(clusters.fit(rows.numpy()).cluster_centers_)
     else:
         chosen = rows[torch.arange(number) % len(rows)]
     spread = rows.std(0, correction=0).clamp_min(APART)

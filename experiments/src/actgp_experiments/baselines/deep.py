@@ -21,7 +21,7 @@ from actgp.activations import Softplus
 from actgp.features import InducingPoints
 from actgp.kernels import ArcCosine
 from actgp.layers import GPLayer, PriorMean
-from actgp.models import DeepGP, deep_gp
+from actgp.models import DeepGP, Layers, deep_gp
 from actgp.training.data import TensorBatches
 from actgp.training.fit import fit
 from actgp.training.objectives import Evaluation, posterior_score
@@ -90,9 +90,7 @@ class PublishedDeepGP:
             X.shape[1],
             num_layers=settings.num_layers,
             num_inducing=settings.units,
-            num_points=0,
-            activation=Softplus(3.0),
-            prior_mean="zero",
+            layers=Layers(num_points=0, activation=Softplus(3.0), prior_mean="zero"),
             likelihood=_gaussian_noise(),
             generator=g,
         )

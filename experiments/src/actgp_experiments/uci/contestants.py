@@ -8,6 +8,7 @@ from gpytorch.likelihoods import GaussianLikelihood
 
 from actgp.activations import Softplus
 from actgp.likelihoods import ContaminatedGaussianLikelihood
+from actgp.models import Layers
 from actgp_experiments.baselines import (
     ClassicDeepGP,
     DeepEnsemble,
@@ -29,7 +30,7 @@ OURS = "ADGP, ours"
 EXACT = "GPR"
 
 GAUSSIAN = {"likelihood": GaussianLikelihood(noise_constraint=GreaterThan(1e-6))}
-SINGLE_LAYER = {"num_layers": 1, "num_points": 0, **GAUSSIAN}
+SINGLE_LAYER = {"num_layers": 1, "layers": Layers(num_points=0), **GAUSSIAN}
 
 CONTESTANTS: dict[str, Build] = {
     "NN": lambda settings, seed: Network(settings, seed, "training"),
@@ -55,9 +56,9 @@ ABLATIONS: dict[str, Build] = {
     OURS: OurDeepGP,
     "noise the same everywhere": _ours({"likelihood": ContaminatedGaussianLikelihood()}),
     "plain Gaussian noise": _ours(GAUSSIAN),
-    "no inducing points": _ours({"num_points": 0}),
-    "sharpness 3 instead of 1": _ours({"activation": Softplus(3.0)}),
-    "no identity means": _ours({"prior_mean": "zero"}),
+    "no inducing points": _ours({"layers": Layers(num_points=0)}),
+    "sharpness 3 instead of 1": _ours({"layers": Layers(activation=Softplus(3.0))}),
+    "no identity means": _ours({"layers": Layers(prior_mean="zero")}),
     "the bound as objective": _ours(recipe={"objective": "elbo"}),
     "a KL of weight 1": _ours(recipe={"kl_weight": 1.0}),
     "one path a step": _ours(recipe={"num_samples": 1}),

@@ -1,17 +1,44 @@
-"""Dates and durations are no numbers: numpy would take them for counts of whatever unit they happen to be held in."""
+"""What a table must be before a model is given it: numbers, no dates, and columns that can be standardised."""
 
 from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.preprocessing import StandardScaler
 
 DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # datetime is a date, and pandas' Timestamp a datetime
 OF_PANDAS = "Period"  # which is none of these
 
 
+def fitted_scaler(values: NDArray[Any], name: str) -> StandardScaler:
+    """A scaler of columns [N, D], whose means and variances can be held in float64."""
+    with np.errstate(over="ignore", invalid="ignore"):  # said below
+        scaler = StandardScaler().fit(values)
+    bad = ~(np.isfinite(scaler.mean_) & np.isfinite(scaler.var_))
+    if bad.any():
+        column = int(bad.argmax())
+        raise ValueError(
+            f"{name} must have columns whose variance float64 can hold, got values up to "
+            f"{np.abs(values[:, column]).max():.3g} in column {column}; divide {name} by its size"
+        )
+    return scaler
+
+
+def real_targets(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Targets of a regression, as float64."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y must hold real numbers, got {values.dtype} ({error}); convert it, or use DGPClassifier for labels"
+        ) from None
+
+
 def refuse_dates(values: ArrayLike | None, name: str) -> None:
     """Refuses a table or a column with dates or durations in it, as numpy's or pandas' type or as objects.
+
+    numpy would take them for counts of whatever unit they happen to be held in.
 
     Args:
         values: X or y, before it is converted to numbers.
