@@ -9,7 +9,7 @@ import pytest
 import actgp
 from actgp.estimators import DGPClassifier, DGPRegressor
 
-LATER = ("sklearn", "scipy.stats", "pandas", "joblib", "matplotlib", "typer")
+LATER = ("sklearn", "scipy.stats", "scipy.optimize", "rich", "pandas", "joblib", "matplotlib", "typer")
 SCRIPT = f"""
 import sys
 import actgp

@@ -1,11 +1,13 @@
 """What became of a network: layer by layer, and how far the deep GP's mean is from the network's outputs."""
 
+import importlib
 from dataclasses import dataclass
-
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from actgp.features.mismatch import OVERSHOOT_WARNING
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 GOOD = 0.02  # an overall difference above it is shown in red
 UNEXPLAINED_WARNING = 0.5
@@ -71,18 +73,19 @@ class ConversionReport:
         """Whether the outputs differ by at most 2 %."""
         return self.error <= GOOD
 
-    def render(self) -> Table:
+    def render(self) -> "Table":
         """A table for rich; the overall difference is red where it exceeds 2 %."""
+        rich, Text = importlib.import_module("rich.table"), importlib.import_module("rich.text").Text  # only now
         overall = Text(self._overall(), style="green" if self.good else "bold red")
         caption = Text("\n").join([overall, *(Text(line) for line in self._remarks())])
-        table = Table(title="network to deep GP", caption=caption, caption_justify="left")
+        table = rich.Table(title="network to deep GP", caption=caption, caption_justify="left")
         for name in _COLUMNS:
             table.add_column(name, justify="right")
         for i, layer in enumerate(self.layers, start=1):
             table.add_row(*_cells(i, layer))
         return table
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> "Table":
         return self.render()
 
     def __str__(self) -> str:

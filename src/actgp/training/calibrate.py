@@ -24,6 +24,7 @@ outliers account for.
 """
 
 import copy
+import importlib
 from collections.abc import Callable
 from math import exp, inf, isfinite, log
 from typing import Any, NamedTuple
@@ -34,7 +35,6 @@ from gpytorch.constraints import GreaterThan, Interval
 from gpytorch.kernels import ScaleKernel
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
 from torch import Tensor
 
 from actgp.kernels import ZonalKernel
@@ -150,10 +150,15 @@ def choose_factors(model: DeepGP, X: Tensor, y: Tensor) -> Factors | None:
     options: Any = {"initial_simplex": start, "maxfev": MOST_PASSES, "xatol": 0.02, "fatol": 0.1}
     before = {name: values.clone() for name, values in model.state_dict().items()}
     try:
-        found = minimize(loss, start[0], method="Nelder-Mead", options=options).x
+        found = _optimize().minimize(loss, start[0], method="Nelder-Mead", options=options).x
     finally:
         model.load_state_dict(before)
     return Factors(*np.exp(found).tolist())
+
+
+def _optimize() -> Any:
+    """scipy.optimize, imported only when it is used."""
+    return importlib.import_module("scipy.optimize")
 
 
 def apply_factors(model: DeepGP, factors: Factors) -> None:
@@ -202,7 +207,7 @@ def settle_temperature(model: DeepGP, X: Tensor, y: Tensor) -> None:
         fit = (paths.logsumexp(0) - log(len(paths))).sum().item() + log_prior(model).item()
         return 0.5 * (logarithm / NOISE_SPREAD) ** 2 - fit
 
-    found = float(minimize_scalar(loss, bounds=(0.0, HOTTEST), method="bounded").x)
+    found = float(_optimize().minimize_scalar(loss, bounds=(0.0, HOTTEST), method="bounded").x)
     set_variance(last, variance * exp(-2 * found) if loss(found) < loss(0.0) else variance)
 
 

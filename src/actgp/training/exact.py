@@ -1,16 +1,17 @@
 """GPR and SGPR: an objective without noise, by L-BFGS."""
 
+import importlib
 import time
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 import torch
 from linear_operator.utils.errors import NanError, NotPSDError
 from linear_operator.utils.warnings import NumericalWarning
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, minimize
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -73,13 +74,14 @@ def fit_exactly(model: GPR | SGPR, num_steps: int, progress: bool) -> FitResult:
     try:
         with progress_bar(f"fit {type(model).__name__}", num_steps) if progress else nullcontext(silent) as report:
 
-            def record(intermediate_result: OptimizeResult) -> None:
+            def record(intermediate_result: Any) -> None:
                 nonlocal accepted
                 accepted = intermediate_result.x.copy()
                 objectives.append(-float(intermediate_result.fun))
                 report(objectives[-1])
 
-            result = minimize(
+            optimize = importlib.import_module("scipy.optimize")  # only now
+            result = optimize.minimize(
                 guarded, accepted, jac=True, method="L-BFGS-B", callback=record, options={"maxiter": num_steps}
             )
     finally:

@@ -1,12 +1,10 @@
 """A progress bar with the objective and the rate; silent where there is no terminal."""
 
+import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 
 class Report(Protocol):
@@ -31,15 +29,16 @@ def progress_bar(description: str, total: int, *, done: int = 0) -> Iterator[Rep
     if not sys.stderr.isatty():
         yield silent
         return
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TextColumn("objective {task.fields[objective]:.4g}"),
-        TextColumn("rate {task.fields[rate]:.0%}"),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(),
-        console=Console(file=sys.stderr),
+    rich, console = (importlib.import_module(f"rich.{name}") for name in ("progress", "console"))  # only now
+    bar = rich.Progress(
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.TextColumn("{task.completed}/{task.total}"),
+        rich.TextColumn("objective {task.fields[objective]:.4g}"),
+        rich.TextColumn("rate {task.fields[rate]:.0%}"),
+        rich.TextColumn("{task.fields[speed]}"),
+        rich.TimeRemainingColumn(),
+        console=console.Console(file=sys.stderr),
         transient=True,
     )
     with bar:
