@@ -25,7 +25,7 @@ from actgp.features import through_units, whitening
 from actgp.features.activated import LARGEST_ENERGY
 from actgp.layers.variational import conditional_marginals, scales_of
 from actgp.sphere import polynomial as make_polynomial
-from actgp.sphere.series import Polynomial, connection, derivative_energies, norm
+from actgp.sphere.polynomial import Polynomial, connection, derivative_energies, norm
 
 CPU = torch.device("cpu")
 DIGITS = 60
@@ -136,7 +136,7 @@ def test_these_tests_notice_a_sum_of_chebyshev_polynomials(D: int, monkeypatch: 
 
 
 def test_these_tests_notice_powers_where_they_are_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("actgp.sphere.series"), "AMPLIFICATION", float("inf"))
+    monkeypatch.setattr(import_module("actgp.sphere.polynomial"), "AMPLIFICATION", float("inf"))
     energies, t = tuple(actgp.ReLU().energies(10, 41).tolist()), points(9, seed=0)
     f = make_polynomial(energies, 10, torch.float32, CPU)
     make_polynomial.cache_clear()

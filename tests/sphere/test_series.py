@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 import actgp
-from actgp.sphere.series import Series, connection
+from actgp.sphere.polynomial import connection
+from actgp.sphere.series import Series
 
 
 @given(dimension=st.integers(2, 2000), levels=st.integers(1, 64), seed=st.integers(0, 1000))

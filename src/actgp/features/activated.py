@@ -58,8 +58,9 @@ class ActivatedFeatures(InducingFeatures):
         self.num_levels = checks.integer(num_levels, "num_levels", minimum=1)
         self.activation = activation_of(activation)
         self.weights = nn.Parameter(nn.functional.normalize(torch.randn(M, self.dimension, generator=generator)))
-        largest = self.activation.energies(self.dimension, self.num_levels).abs().max().item()
-        if largest > LARGEST_ENERGY:
+        energies = self.activation.energies(self.dimension, self.num_levels)
+        self._energies = None if any(True for _ in self.activation.parameters()) else energies
+        if (largest := energies.abs().max().item()) > LARGEST_ENERGY:
             raise ValueError(
                 f"the activation's energies must stay below {LARGEST_ENERGY:.0e}, got {largest:.2g} with "
                 f"{self.num_levels} levels in dimension {self.dimension}; lower num_levels, or choose a smoother one"
@@ -88,7 +89,8 @@ class ActivatedFeatures(InducingFeatures):
 
     def match(self, kernel: Kernel) -> SpectralMatch:
         """The kernel's and the activation's spectra side by side."""
-        return spectral_match(self._zonal(kernel), self.activation, self.dimension, self.num_levels)
+        a = self.activation.energies(self.dimension, self.num_levels) if self._energies is None else self._energies
+        return spectral_match(self._zonal(kernel), a, self.dimension, self.weights.device)
 
     def units(self, kernel: Kernel) -> Units:
         """g_m(x) = r σ̃(ŵ_m · x̂)."""

@@ -111,15 +111,22 @@ class SpectralMatch:
         return c[len(c) // 2 :].sum().item() / total if total > 0 else 0.0
 
 
-def spectral_match(kernel: Zonal, activation: Zonal, dimension: int, num_levels: int) -> SpectralMatch:
-    """The first levels of a kernel and an activation side by side."""
-    k, a = kernel.energies(dimension, num_levels), activation.energies(dimension, num_levels)
+def spectral_match(
+    kernel: Zonal, activation_energies: Float64[Tensor, " L"], dimension: int, device: torch.device
+) -> SpectralMatch:
+    """The first levels of a kernel and an activation side by side; one object for the same energies."""
+    a = activation_energies
+    k = kernel.energies(dimension, len(a))
     if k.requires_grad or a.requires_grad:
         return SpectralMatch(k, a, dimension)
-    return _fixed_match(tuple(k.tolist()), tuple(a.tolist()), dimension, a.device)
+    return _fixed_match(tuple(k.tolist()), tuple(a.tolist()), dimension, device)
 
 
 @lru_cache(maxsize=256)
 def _fixed_match(k: tuple[float, ...], a: tuple[float, ...], dimension: int, device: torch.device) -> SpectralMatch:
     k_n, a_n = (torch.tensor(values, dtype=torch.float64, device=device) for values in (k, a))
-    return SpectralMatch(k_n, a_n, dimension)
+    match = SpectralMatch(k_n, a_n, dimension)
+    for dtype in (torch.float32, torch.float64):
+        match.sigma(dtype, device)  # how to sum the series is found once
+    match.kappa_at(torch.zeros((), dtype=torch.float64, device=device))
+    return match

@@ -26,8 +26,6 @@ from actgp.features.match import SpectralMatch
 from actgp.kernels import ZonalKernel
 from actgp.sphere import lift, project
 
-ROWS = 512  # for each thread: what units make of them stays in the cache, where no gradient is wanted
-
 
 @dataclass(frozen=True)
 class Shapes:
@@ -133,15 +131,7 @@ def through_units(
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
     """√v r φ(X̂ Ŵᵀ) Bᵀ and k(x, x): for B = L⁻¹ it is A, for B = (L⁻ᵀ m)ᵀ a layer of a network."""
     scaled = units.variance.sqrt() * B
-    if torch.is_grad_enabled():
-        return units_product(units.shapes, X, units.lengthscale, units.vectors, units.variance, scaled)
-    rows = ROWS * torch.get_num_threads()
-    parts = [
-        units_product(units.shapes, part, units.lengthscale, units.vectors, units.variance, scaled)
-        for part in X.split(rows)
-    ]
-    A, prior = (torch.cat(values) for values in zip(*parts, strict=True))
-    return A, prior
+    return units_product(units.shapes, X, units.lengthscale, units.vectors, units.variance, scaled)
 
 
 def units_product(

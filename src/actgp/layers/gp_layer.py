@@ -19,12 +19,29 @@ from torch import Tensor, nn
 
 from actgp import checks, fused
 from actgp.autocast import full_precision
-from actgp.features import DecoupledFeatures, InducingFeatures, Whitening, inverse_factor, whitening, whitenings
+from actgp.features import (
+    DecoupledFeatures,
+    InducingFeatures,
+    Whitening,
+    inverse_factor,
+    through_units,
+    whitening,
+    whitenings,
+)
 from actgp.layers.horizon import Horizon, check_horizon
 from actgp.layers.pairing import check_pair
-from actgp.layers.variational import Marginals, Scales, WhitenedGaussian, unexplained
+from actgp.layers.variational import (
+    Marginals,
+    Scales,
+    WhitenedGaussian,
+    conditional_marginals,
+    scales_of,
+    unexplained,
+)
 from actgp.linalg import Cholesky, stable_cholesky
 from actgp.persistence import Sizes, refuse_to_save, savable
+
+ROWS = 512  # of a prediction, for each thread: what a layer makes of them stays in the cache
 
 PriorMean = Literal["zero", "identity"]
 Mean = Callable[[Float[Tensor, "N D"]], Float[Tensor, "N P"]]
@@ -118,9 +135,15 @@ class GPLayer(nn.Module):
 
     @full_precision
     def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
-        """As `forward`, with what does not depend on X already computed."""
+        """As `forward`, with what does not depend on X already computed; some rows at a time, without gradients."""
+        if torch.is_grad_enabled() or len(X) <= (rows := ROWS * torch.get_num_threads()):
+            return self._marginals(X, constants)
+        parts = [self._marginals(part, constants) for part in X.split(rows)]
+        return Marginals(*(torch.cat(values) for values in zip(*parts, strict=True)))
+
+    def _marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
         found, m, scales = constants
-        mean, variance = fused.conditional_marginals(*self._whiten(X, found), m, *scales)
+        mean, variance = _arithmetic().conditional_marginals(*self._whiten(X, found), m, *scales)
         if (beyond := self.beyond) is not None:
             variance = variance + beyond.variance(X).unsqueeze(-1)
         return Marginals(self._with_prior_mean(mean, X), variance)
@@ -164,20 +187,37 @@ class GPLayer(nn.Module):
         return mean + X if self.prior_mean == "identity" else mean
 
 
+class _Arithmetic(NamedTuple):
+    """The functions that a layer is computed with."""
+
+    through_units: Callable[..., tuple[Tensor, Tensor]]
+    scales: Callable[..., Scales]
+    conditional_marginals: Callable[..., Marginals]
+
+
+_PLAIN = _Arithmetic(through_units, scales_of, conditional_marginals)
+_FUSED = _Arithmetic(fused.through_units, fused.scales, fused.conditional_marginals)
+
+
+def _arithmetic() -> _Arithmetic:
+    """The plain formulas; those with gradients derived by hand where there are gradients."""
+    return _FUSED if torch.is_grad_enabled() else _PLAIN
+
+
 def kernel_products(
     features: InducingFeatures, kernel: Kernel, X: Float[Tensor, "N D"], B: Float64[Tensor, "K M"], found: Whitening
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
     """Kfu Bᵀ and k(x, x), in the precision of the whitening; through hidden units, where features consist of them."""
     X, B = X.to(found.dtype), B.to(found.dtype)
     if found.units is not None:
-        return fused.through_units(X, found.units, B)
+        return _arithmetic().through_units(X, found.units, B)
     return features.cross(kernel, X).T @ B.T, kernel(X, diag=True)
 
 
 def constants_and_kl(layers: Sequence[GPLayer]) -> tuple[list[Constants], Float[Tensor, ""]]:
     """What does not depend on x, of several layers of one precision, and the sum of their KL(q(u) ‖ p(u))."""
     found = whitenings([(layer.features, layer.kernel) for layer in layers], layers[0].q.raw_mean.dtype)
-    scales = [fused.scales(layer.q.raw_scale_tril, layer.q.blocks) for layer in layers]
+    scales = [_arithmetic().scales(layer.q.raw_scale_tril, layer.q.blocks) for layer in layers]
     constants = [Constants(w, layer.q.mean, S) for w, layer, S in zip(found, layers, scales, strict=True)]
     return constants, torch.stack([layer.q.kl(S) for layer, S in zip(layers, scales, strict=True)]).sum()
 

@@ -2,8 +2,7 @@
 
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, NoiseParameters, adapter_of, supported
 from actgp.likelihoods.bernoulli import BernoulliAdapter
-from actgp.likelihoods.contaminated import ContaminatedGaussianLikelihood
-from actgp.likelihoods.gaussian import GaussianAdapter, gaussian
+from actgp.likelihoods.gaussian import ContaminatedGaussianLikelihood, GaussianAdapter, gaussian
 from actgp.likelihoods.general import QuadratureAdapter, SamplingAdapter
 from actgp.likelihoods.gpytorch_names import OneDimensionalLikelihood
 from actgp.likelihoods.softmax import SoftmaxAdapter

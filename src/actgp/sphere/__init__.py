@@ -1,12 +1,12 @@
 """The hypersphere S^(d−1): polynomials, series, harmonics and spectra."""
 
 from actgp.sphere.counting import num_harmonics, surface_area
-from actgp.sphere.functions import with_derivative
 from actgp.sphere.gegenbauer import gegenbauer, normalised_gegenbauer
 from actgp.sphere.geometry import Polar, lift, project
 from actgp.sphere.harmonics import SphericalHarmonics
+from actgp.sphere.polynomial import Polynomial, evaluated, polynomial, with_derivative
 from actgp.sphere.quadrature import QuadratureError
-from actgp.sphere.series import Polynomial, evaluated, polynomial, zonal_series
+from actgp.sphere.series import zonal_series
 from actgp.sphere.spectrum import Spectrum, Zonal, spectrum
 
 __all__ = [

@@ -121,12 +121,11 @@ def _shape(model: DeepGP) -> list[Any]:
     return json.loads(json.dumps(shape))
 
 
-def _told(layer: GPLayer) -> list[Any]:
+def _told(layer: GPLayer) -> Any:
     try:
-        told: Any = words(layer, "layer")
+        return words(layer, "layer")
     except TypeError:  # parts that are code
-        told = [[type(part).__name__ for part in layer.modules()], layer.prior_mean, layer.horizon]
-    return [told, [value.item() for name, value in layer.named_buffers() if name.endswith("fixed_beta")]]
+        return [[type(part).__name__ for part in layer.modules()], layer.prior_mean, layer.horizon]
 
 
 def _stage_tensors(stage: Stage) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from actgp.models import GPR, SGPR
 from actgp.training.objectives import log_prior
-from actgp.training.progress import progress_bar, silent
+from actgp.training.progress import progress_bar
 from actgp.training.recipe import FitResult, Stopped
 
 NOT_DECOMPOSED = (NanError, NotPSDError)  # what gpytorch raises for a covariance that overflowed
@@ -72,7 +72,8 @@ def fit_exactly(model: GPR | SGPR, num_steps: int, progress: bool) -> FitResult:
         return loss, gradient
 
     try:
-        with progress_bar(f"fit {type(model).__name__}", num_steps) if progress else nullcontext(silent) as report:
+        title = f"fit {type(model).__name__}"
+        with progress_bar(title, num_steps) if progress else nullcontext(lambda *_: None) as report:
 
             def record(intermediate_result: Any) -> None:
                 nonlocal accepted

@@ -13,10 +13,6 @@ class Report(Protocol):
     def __call__(self, objective: float, rate: float = 1.0) -> None: ...
 
 
-def silent(objective: float, rate: float = 1.0) -> None:
-    """Shows nothing."""
-
-
 @contextmanager
 def progress_bar(description: str, total: int, *, done: int = 0) -> Iterator[Report]:
     """Shows a bar on standard error while the block runs, if that is a terminal.
@@ -27,7 +23,7 @@ def progress_bar(description: str, total: int, *, done: int = 0) -> Iterator[Rep
         done: How many of the steps have been taken already.
     """
     if not sys.stderr.isatty():
-        yield silent
+        yield lambda objective, rate=1.0: None
         return
     rich, console = (importlib.import_module(f"rich.{name}") for name in ("progress", "console"))  # only now
     bar = rich.Progress(

@@ -37,7 +37,7 @@ from actgp.training.objectives import (
     posterior_score,
     prior_share,
 )
-from actgp.training.progress import progress_bar, silent
+from actgp.training.progress import progress_bar
 from actgp.training.recipe import Recipe
 from actgp.training.stage import Callback, Schedule, Stage, train_mode
 from actgp.training.warm_start import place_points, warm_start
@@ -121,7 +121,7 @@ def run_stages(
                 len(stage.objectives),
                 stage.schedule.num_steps,
             )
-            with progress_bar(title, total, done=done) if bar else nullcontext(silent) as report:
+            with progress_bar(title, total, done=done) if bar else nullcontext(lambda *_: None) as report:
                 stage.run(run.batches, report, callback, partial(save, CHECKPOINT_SECONDS))
             if stage.name == "network" and recipe.network_steps > 0:
                 run.after_network = copy.deepcopy(model).eval()

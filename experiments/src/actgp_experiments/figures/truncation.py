@@ -50,7 +50,7 @@ def compute() -> Truncation:
     activations: dict[str, Activation] = {"ReLU": ReLU(), "softplus": Softplus(3.0)}
     variances, norms = {}, {}
     for name, activation in activations.items():
-        c = spectral_match(ArcCosine(1), activation, 2, MAX_LEVELS).norms
+        c = spectral_match(ArcCosine(1), activation.energies(2, MAX_LEVELS), 2, torch.device("cpu")).norms
         norms[name] = c.cumsum(0).sqrt().numpy()
         for levels in TRUNCATIONS:
             features = ActivatedFeatures(1, NUM_INDUCING, activation, levels)
