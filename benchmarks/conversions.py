@@ -62,7 +62,7 @@ def run(cell: Cell) -> Record:
     for dtype in (torch.float32, torch.float64):
         network.to(dtype)
         began = time.process_time()
-        model, report = actgp.convert(network, X.to(dtype), tolerance=float("inf"))
+        model, report = actgp.convert_weights(network, X.to(dtype), tolerance=float("inf"))
         name = str(dtype).removeprefix("torch.")
         record[name] = {
             "difference": _difference(model, network, X_test.to(dtype)),

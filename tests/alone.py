@@ -31,7 +31,7 @@ def main() -> None:
         assert (actgp.load(path).predict(X.numpy()) == mean).all()
 
     network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Softplus(), torch.nn.Linear(8, 1))
-    converted, report = actgp.convert(network, X)
+    converted, report = actgp.convert_weights(network, X)
     assert converted.predict(X).mean.shape[0] == 60
     assert "softplus" in str(report).lower()
 

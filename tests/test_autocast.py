@@ -137,7 +137,7 @@ def test_training_and_conversion_are_the_same() -> None:
     def results() -> tuple[Tensor, Tensor]:
         trained = model(torch.float32)
         actgp.fit(trained, X, y, recipe, generator=torch.Generator().manual_seed(0), progress=False)
-        converted, _ = actgp.convert(net, X, num_inducing=8, num_levels=6, tolerance=float("inf"))
+        converted, _ = actgp.convert_weights(net, X, num_inducing=8, num_levels=6, tolerance=float("inf"))
         return trained.mean(X), converted.mean(X)
 
     expected = results()

@@ -4,7 +4,7 @@ import importlib
 import typing
 
 from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
-from actgp.convert import ConversionReport, LayerConversion, convert
+from actgp.convert import ConversionReport, LayerConversion, WeightsReport, convert, convert_weights
 from actgp.features import (
     ActivatedFeatures,
     DecoupledFeatures,
@@ -76,11 +76,13 @@ __all__ = [
     "Step",
     "Swish",
     "Tanh",
+    "WeightsReport",
     "ZonalKernel",
     "ZonalMatern",
     "ZonalRBF",
     "activation",
     "convert",
+    "convert_weights",
     "deep_gp",
     "diagnose",
     "fit",

@@ -94,6 +94,10 @@ def test_activations_survive_a_state_dict() -> None:
     other = actgp.Softplus(1.0)
     other.load_state_dict(saved)
     assert torch.equal(other.energies(4, 8), actgp.Softplus(2.5).energies(4, 8))
+    saved = actgp.ActivatedFeatures(3, 5, actgp.Softplus(2.5)).state_dict()
+    features, kernel = actgp.ActivatedFeatures(3, 5, actgp.Softplus(1.0)), actgp.ArcCosine(3)
+    features.load_state_dict(saved)
+    assert torch.equal(features.match(kernel).activation_energies, actgp.Softplus(2.5).energies(4, 20))
 
 
 def test_function_in_double_precision_agrees_with_the_exact_one_where_it_can() -> None:

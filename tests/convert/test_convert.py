@@ -1,168 +1,167 @@
-import copy
+"""Any network as the prior mean of a GP: the same outputs, before anything is trained, and a GP around them."""
+
+from pathlib import Path
 
 import pytest
 import torch
-from gpytorch.likelihoods import SoftmaxLikelihood
-from networks import data, mlp
-from rich.console import Console
-from torch import nn
+from architectures import architectures
+from gpytorch.likelihoods import BernoulliLikelihood
+from torch import Tensor, nn
 
 import actgp
-from actgp.convert.report import GOOD
+
+ARCHITECTURES = architectures()
 
 
-def difference(model: actgp.DeepGP, network: nn.Module, X: torch.Tensor) -> float:
-    """RMSE of the mean over the standard deviation of the network's outputs."""
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_the_mean_is_the_network(name: str) -> None:
+    network, X = ARCHITECTURES[name]
+    training = network.training
+    model, report = actgp.convert(network, X, num_inducing=8)
+    assert network.training == training
+    network.eval()
     with torch.no_grad():
-        wanted = network(X)
-        ours = model.mean(X).reshape(wanted.shape)
-    return ((ours - wanted).square().mean().sqrt() / (wanted - wanted.mean(0)).square().mean().sqrt()).item()
+        expected = network(X)
+    network.train(training)
+    mean = model.mean(X)
+    assert mean.shape == expected.shape
+    torch.testing.assert_close(mean, expected, rtol=0, atol=4e-7 * expected.abs().max().item())
+    torch.testing.assert_close(model.network()(X), expected, rtol=0, atol=4e-7 * expected.abs().max().item())
+    assert report.difference <= 4e-7 * expected.abs().max()
+    assert type(network).__name__ in str(report)
+    prediction = model.predict(X)
+    torch.testing.assert_close(prediction.latent_mean.reshape(expected.shape), expected)
+    assert (prediction.epistemic > 0).all()
+    assert all(not p.requires_grad for p in model.backbone.parameters())
 
 
-@pytest.mark.parametrize("activation", [nn.Softplus, nn.SiLU, nn.GELU, nn.Tanh], ids=lambda kind: kind.__name__)
-def test_the_mean_is_the_network_at_new_inputs(activation: type[nn.Module]) -> None:
-    network = mlp(activation).double()
-    model, report = actgp.convert(network, data(600, dtype=torch.float64))
-    measured = difference(model, network, data(500, dtype=torch.float64, seed=2))
-    assert measured < (3 if activation is nn.Tanh else 1.5) * GOOD
-    assert measured / 3 < report.error < 3 * measured  # other rows
-    assert report.error <= report.refitted_error
-    assert [layer.activation for layer in report.layers] == [activation.__name__] * 2
-    assert [layer.units for layer in report.layers] == [16, 16]
-    assert [layer.features.num_inducing for layer in model.gp_layers] == [64, 64]
-    assert [layer.rank for layer in report.layers] == [layer.num_outputs for layer in model.gp_layers]
+def trained(generator: torch.Generator, N: int = 300) -> tuple[nn.Module, Tensor, Tensor]:
+    X = torch.randn(N, 2, generator=generator)
+    y = (torch.sin(2 * X[:, 0]) + 0.1 * torch.randn(N, generator=generator))[:, None]
+    network = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 1))
+    optimiser = torch.optim.Adam(network.parameters(), 0.01)
+    for _ in range(200):
+        optimiser.zero_grad()
+        (network(X) - y).square().mean().backward()
+        optimiser.step()
+    return network, X, y
 
 
-def test_relu_is_mapped_up_to_truncation_and_then_refitted() -> None:
-    network = mlp(nn.ReLU, (3, 16, 1)).double()
-    X = data(dtype=torch.float64)
-    errors = [
-        actgp.convert(network, X, num_levels=levels, tolerance=float("inf"))[1].layers[0].mapped_error
-        for levels in (10, 20, 40)
-    ]
-    assert errors == sorted(errors, reverse=True)
-    assert errors[-1] < 0.01
-    record = actgp.convert(network, X, num_levels=10)[1].layers[0]
-    assert record.sharpness is None
-    assert record.refitted_error < 1.5 * record.mapped_error  # which has its constant for nothing
-
-
-def test_nothing_of_the_network_changes(dtype: torch.dtype) -> None:
-    network = nn.Sequential(*mlp(nn.SiLU), nn.Dropout(0.5)).to(dtype).train()
-    network(data(dtype=dtype)).sum().backward()
-    state, gradients = copy.deepcopy(network.state_dict()), [p.grad.clone() for p in network.parameters()]
-    model, report = actgp.convert(network, data(dtype=dtype), num_inducing=40)
-    assert network.training
-    assert all(torch.equal(value, state[key]) for key, value in network.state_dict().items())
-    assert all(torch.equal(p.grad, g) for p, g in zip(network.parameters(), gradients, strict=True))
-    assert {p.dtype for p in model.parameters()} == {dtype}
-    assert all(p.requires_grad for p in model.parameters())
-    assert report.ignored == ("Dropout",)
+def test_a_fit_takes_the_network_along_and_says_where_it_is_to_be_trusted(generator: torch.Generator) -> None:
+    network, X, y = trained(generator)
+    before = {name: values.clone() for name, values in network.state_dict().items()}
+    model, report = actgp.convert(network, X[:200], y[:200], num_inducing=30)
+    assert report.rmse == pytest.approx((network(X[:200]) - y[:200]).square().mean().sqrt().item(), rel=1e-5)
+    recipe = actgp.Recipe(network_steps=0, num_steps=100, objective="elbo", num_samples=1)
+    actgp.fit(model, X[:200], y[:200], recipe, held_out=(X[200:], y[200:]), progress=False)
+    assert all(torch.equal(values, before[name]) for name, values in network.state_dict().items())
+    new = torch.randn(500, 2, generator=generator)
+    truth = torch.sin(2 * new[:, 0])
+    prediction = model.predict(new)
+    error = (prediction.mean - truth).square().mean().sqrt()
     with torch.no_grad():
-        network[0].weight.add_(1.0)
-    assert difference(model, network.eval(), data(dtype=dtype)) > 0.1  # the model does not follow the network
+        assert error <= 1.01 * (network(new)[:, 0] - truth).square().mean().sqrt()
+    lower, upper = prediction.interval(0.9)
+    noisy = truth + 0.1 * torch.randn(500, generator=generator)
+    assert 0.8 < ((noisy > lower) & (noisy < upper)).double().mean() < 0.99
+    assert model.predict(20 * new).epistemic.mean() > 5 * prediction.epistemic.mean()
 
 
-def test_conversions_can_be_repeated() -> None:
-    first, second = (actgp.convert(mlp(nn.ReLU), data(), num_inducing=40)[0].mean(data(5)) for _ in range(2))
-    assert torch.equal(first, second)
-    g = torch.Generator().manual_seed(7)
-    other = actgp.convert(mlp(nn.ReLU), data(), num_inducing=40, generator=g)[0].mean(data(5))
-    assert not torch.equal(first, other)
+def test_the_default_recipe_of_a_converted_network_has_no_network_stage() -> None:
+    network, X = ARCHITECTURES["relu"]
+    recipe = actgp.Recipe.suited_to(actgp.convert(network, X)[0])
+    assert (recipe.network_steps, recipe.objective) == (0, "elbo")
 
 
-def test_weights_look_like_draws_and_q_is_surer_where_there_is_data() -> None:
-    X = data(dtype=torch.float64)
-    model, _ = actgp.convert(mlp().double(), X, num_inducing=40)
-    for layer in model.gp_layers:
-        assert layer.q.mean.square().mean().item() == pytest.approx(1.0)
-    layer = model.gp_layers[0]
-    # S_p S_pᵀ (I + Aᵀ A / τ²) = I for some τ²: S⁻ᵀ S⁻¹ − I is a multiple of Aᵀ A over the rows that were fitted.
-    S = layer.q.scale_tril[0]
-    excess = torch.cholesky_inverse(S) - torch.eye(len(S), dtype=S.dtype)
-    A = layer.whiten(X)
-    cosine = (excess * (A.T @ A)).sum() / (excess.norm() * (A.T @ A).norm())
-    assert cosine.item() > 0.99
-    near, far = model.predict(X[:50]).epistemic.mean(), model.predict(5 * X[:50]).epistemic.mean()
-    assert far > 3 * near
-
-
-def test_rank_and_energy_decide_what_passes_between_layers() -> None:
-    network, X = mlp(nn.ReLU), data()
-    ranks = [
-        actgp.convert(network, X, energy=e, num_inducing=40, tolerance=float("inf"))[1].layers[0].rank
-        for e in (0.5, 0.99, 0.99999)
-    ]
-    assert ranks == sorted(ranks)
-    assert ranks[0] < ranks[-1]
-    narrow, report = actgp.convert(network, X, rank=2, num_inducing=40, tolerance=float("inf"))
-    assert narrow.gp_layers[0].num_outputs == narrow.gp_layers[1].input_dim == 2
-    assert report.layers[0].energy < 1
-    assert actgp.convert(network, X, rank=16, num_inducing=40)[1].layers[0].energy == pytest.approx(1.0)
-
-
-def test_fewer_features_than_units_keep_those_of_influence() -> None:
-    network = mlp(nn.ReLU, (2, 12, 1))
+def test_labels_make_a_softmax(generator: torch.Generator) -> None:
+    network, X = ARCHITECTURES["convolution"]
+    labels = torch.randint(0, 10, (len(X),), generator=generator)
+    model, report = actgp.convert(network, X, labels, num_inducing=8)
+    assert report.rmse is None
     with torch.no_grad():
-        network[2].weight[:, 4:] = 0.0  # four units matter
-    model, report = actgp.convert(network, data(D=2), num_inducing=4, tolerance=float("inf"))
-    lengths, own = model.gp_layers[0].kernel.lengthscale, model.gp_layers[0].features.directions
-    wanted = nn.functional.normalize(torch.cat([network[0].weight * lengths, network[0].bias[:, None]], 1)[:4], dim=-1)
-    cosines = (own @ wanted.T).abs().max(dim=1).values
-    torch.testing.assert_close(cosines, torch.ones(4), rtol=1e-5, atol=1e-5)
-    assert report.layers[0].num_inducing == 4
+        torch.testing.assert_close(model.mean(X), network(X))
+    assert model.predict(X).probabilities.shape == (len(X), 10)
+    recipe = actgp.Recipe(network_steps=0, num_steps=3, objective="elbo", num_samples=1)
+    actgp.fit(model, X, labels, recipe, progress=False)
 
 
-def test_classifiers_keep_their_logits() -> None:
-    network = mlp(nn.SiLU, (2, 12, 4))
-    likelihood = SoftmaxLikelihood(num_classes=4, num_features=4, mixing_weights=False)
-    X = data(D=2)
-    model, report = actgp.convert(network, X, likelihood=likelihood)
-    assert report.good
-    assert model.likelihood is likelihood
-    agreement = (model.mean(X).argmax(1) == network(X).argmax(1)).double().mean().item()
-    assert agreement > 0.97
-    assert model.predict(X[:5], num_samples=3).probabilities.shape == (5, 4)
+def test_what_more_a_network_gives_is_left_aside() -> None:
+    class Pair(nn.Module):
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
+            return {"logits": x.sum(1, keepdim=True), "loss": x.sum()}
+
+    X = torch.randn(20, 3)
+    model, _ = actgp.convert(Pair(), X, select=lambda given: given["logits"])
+    torch.testing.assert_close(model.mean(X), X.sum(1, keepdim=True))
+    with pytest.raises(ValueError, match=r"must give a tensor \[N, P\] or \[N\], here 20 rows, got dict; pass select="):
+        actgp.convert(Pair(), X)
 
 
-def test_without_data_normal_inputs_stand_in() -> None:
-    network = mlp(nn.Softplus, (3, 12, 1))
-    model, report = actgp.convert(network)
-    assert report.synthetic
-    assert "no X was given" in str(report)
-    assert difference(model, network, data(200, seed=5)) < 0.03
+def test_functions_are_drawn_around_the_network(generator: torch.Generator) -> None:
+    network, X = ARCHITECTURES["relu"]
+    model, _ = actgp.convert(network, X, num_inducing=20)
+    with torch.no_grad():
+        drawn = torch.stack([f(X) for f in model.sample_functions(200, num_features=200, generator=generator)])
+        torch.testing.assert_close(drawn.mean(0), network(X)[:, 0], rtol=0, atol=4 * drawn.std(0).max().item() / 14)
 
 
-def test_the_arc_cosine_kernel_can_be_asked_for() -> None:
-    network = mlp(nn.Softplus, (2, 12, 1))
-    model, report = actgp.convert(network, data(D=2), kernel="arccosine")
-    assert isinstance(model.gp_layers[0].kernel, actgp.ArcCosine)
-    assert report.good
+def test_a_file_holds_its_tensors(tmp_path: Path) -> None:
+    network, X = ARCHITECTURES["residual"]
+    model, _ = actgp.convert(network, X, torch.arange(len(X)) % 4, num_inducing=6)
+    model.save(tmp_path / "model")
+    other, _ = actgp.convert(ARCHITECTURES["residual"][0].__class__(), X, torch.arange(len(X)) % 4, num_inducing=6)
+    loaded = actgp.load(tmp_path / "model", backbone=other.backbone)
+    assert torch.equal(loaded.predict(X).mean, model.predict(X).mean)
 
 
-def test_a_report_shows_its_figure_in_red_above_two_per_cent() -> None:
-    _, good = actgp.convert(mlp(nn.Softplus, (2, 12, 1)), data(D=2))
-    _, bad = actgp.convert(mlp(nn.GELU), data(), rank=1, num_inducing=3, tolerance=float("inf"))
-    assert good.good
-    assert not bad.good
-    for report, code in ((good, "\x1b[32m"), (bad, "\x1b[1;31m")):
-        console = Console(force_terminal=True, width=200, color_system="standard")
-        with console.capture() as captured:
-            console.print(report)
-        assert f"{code}{'! ' if code != chr(27) + '[32m' else ''}outputs differ by {report.error:.2%}" in captured.get()
-        text = str(report)
-        assert text.splitlines()[0].split()[:4] == ["layer", "units", "M", "activation"]
-        assert f"outputs differ by {report.error:.2%} (relative RMSE on 60 rows not used for fitting" in text
-        assert "\x1b" not in text
+class Random(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.nn.functional.dropout(x, 0.5)[:, :1]
 
 
-@pytest.mark.parametrize("D", [8, 24])
-def test_relu_networks_are_as_close_in_float32_as_in_float64(D: int) -> None:
-    # Of 64 units and more, in float32, they once were 34 to 81 % off.
-    network, X = mlp(nn.ReLU, (D, 64, 64, 1)), data(400, D)
-    errors = []
-    for dtype in (torch.float32, torch.float64):
-        model, report = actgp.convert(network.to(dtype), X.to(dtype), num_inducing=96, tolerance=float("inf"))
-        errors.append(max(report.error, difference(model, network, data(300, D, dtype, seed=3))))
-    assert errors[0] < 1.5 * errors[1]
-    assert errors[1] < 0.1
+class OfTheBatch(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - x.mean(0))[:, :1]
+
+
+class NotFinite(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - 10).log()[:, :1]
+
+
+class Scalar(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sum()
+
+
+@pytest.mark.parametrize(
+    ("network", "match"),
+    [
+        (Random(), "must give the same outputs twice, got others the second time, by up to .*; switch off what is ran"),
+        (OfTheBatch(), "same outputs whatever the rows beside it are, got a difference of .*; switch off statistics"),
+        (
+            NotFinite(),
+            "outputs must be finite, got NaN or infinity among those of the first rows of X; look for",
+        ),
+        (Scalar(), r"must give a tensor \[N, P\] or \[N\], here 20 rows, got shape \[\]; pass select="),
+    ],
+)
+def test_networks_that_cannot_be_used_are_refused(network: nn.Module, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        actgp.convert(network, torch.randn(20, 3))
+
+
+def test_arguments_that_cannot_be_used_are_refused() -> None:
+    network, X = ARCHITECTURES["relu"]
+    with pytest.raises(TypeError, match="network must be a torch.nn.Module, got builtin_function.*; wrap the"):
+        actgp.convert(torch.sin, X)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="X must be a tensor, a batch of inputs of the network, got list; wrap a"):
+        actgp.convert(network, [X, X])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"X must have shape \[N, …\] with at least 10 rows, got \[5, 6\]; pass some"):
+        actgp.convert(network, X[:5])
+    with pytest.raises(TypeError, match="X must have the precision of the model, float32, got float64"):
+        actgp.convert(network, X.double())
+    with pytest.raises(ValueError, match="a network of one output needs a likelihood for labels, got none; pass e.g."):
+        actgp.convert(network, X, torch.ones(len(X), dtype=torch.long))
+    model, _ = actgp.convert(network, X, torch.ones(len(X)), likelihood=BernoulliLikelihood())
+    assert model.predict(X).probabilities.shape == (len(X), 2)

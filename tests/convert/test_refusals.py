@@ -10,28 +10,28 @@ import actgp
 def test_bad_inputs_are_refused() -> None:
     network = mlp()
     with pytest.raises(ValueError, match="X must have 3 columns, got 5"):
-        actgp.convert(network, data(D=5))
+        actgp.convert_weights(network, data(D=5))
     with pytest.raises(ValueError, match="X must be finite, got 60 NaN"):
-        actgp.convert(network, torch.full((20, 3), torch.nan))
+        actgp.convert_weights(network, torch.full((20, 3), torch.nan))
     with pytest.raises(ValueError, match="X must have at least one row"):
-        actgp.convert(network, data(0))
+        actgp.convert_weights(network, data(0))
     with pytest.raises(ValueError, match=r"at least 10 rows, got \[9, 3\]; pass more data, or none"):
-        actgp.convert(network, data(9))
+        actgp.convert_weights(network, data(9))
     with pytest.raises(TypeError, match="X must have the network's precision, float32, got float64; convert it"):
-        actgp.convert(network, data(dtype=torch.float64))
+        actgp.convert_weights(network, data(dtype=torch.float64))
     with pytest.raises(TypeError, match="X must be a torch.Tensor, got list"):
-        actgp.convert(network, [[0.0, 0.0, 0.0]])  # type: ignore[arg-type]
+        actgp.convert_weights(network, [[0.0, 0.0, 0.0]])  # type: ignore[arg-type]
     behind = nn.Sequential(nn.Linear(2, 3), nn.ELU(), *network)
     with pytest.raises(ValueError, match="X must be finite"):
-        actgp.convert(behind, torch.full((20, 2), torch.inf))
+        actgp.convert_weights(behind, torch.full((20, 2), torch.inf))
     with pytest.raises(ValueError, match=r"at least 10 rows, got \[20\]"):
-        actgp.convert(behind, torch.zeros(20))
+        actgp.convert_weights(behind, torch.zeros(20))
 
 
 def test_bad_options_are_refused() -> None:
     def refused(text: str, error: type[Exception] = ValueError, **options: object) -> None:
         with pytest.raises(error, match=text):
-            actgp.convert(mlp(), data(), **options)  # type: ignore[arg-type]
+            actgp.convert_weights(mlp(), data(), **options)  # type: ignore[arg-type]
 
     refused("rank must be at least 1, got 0", rank=0)
     refused("rank must be at most 16, the narrowest hidden layer, got 17; lower it, or pass energy", rank=17)
@@ -55,11 +55,11 @@ def test_a_mean_that_is_not_the_networks_is_refused() -> None:
         r"to within 10% of their spread, got a mean that is [\d.]+% off on 60 rows not used for fitting; pass more rows"
     )
     with pytest.raises(ValueError, match=text) as refusal:
-        actgp.convert(network, X, **poor)  # type: ignore[arg-type]
-    _, report = actgp.convert(network, X, **poor, tolerance=float("inf"))  # type: ignore[arg-type]
+        actgp.convert_weights(network, X, **poor)  # type: ignore[arg-type]
+    _, report = actgp.convert_weights(network, X, **poor, tolerance=float("inf"))  # type: ignore[arg-type]
     assert report.error > 0.1
     assert str(report) in str(refusal.value)
-    assert actgp.convert(network, X, **poor, tolerance=1.01 * report.error)[1] == report  # type: ignore[arg-type]
+    assert actgp.convert_weights(network, X, **poor, tolerance=1.01 * report.error)[1] == report  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("name", "x_size", "size"), [("X", 1e25, 1.0), ("the network's output", 1.0, 1e20)])
@@ -68,4 +68,4 @@ def test_what_is_too_large_to_be_squared_is_refused(name: str, x_size: float, si
     network[-1].weight.data.mul_(size)
     X = x_size * torch.linspace(-1, 1, 80).reshape(40, 2)
     with pytest.raises(ValueError, match=f"{name} must be at most .* in size, .*; standardise {name}"):
-        actgp.convert(network, X, num_inducing=5)
+        actgp.convert_weights(network, X, num_inducing=5)

@@ -70,9 +70,9 @@ class Restless(Functional):
 
 def test_what_only_looks_like_a_part_of_a_head_is_none() -> None:
     with pytest.raises(ValueError, match="must end in a Linear layer, got Twice"):
-        actgp.convert(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), Twice(8, 1)))
+        actgp.convert_weights(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), Twice(8, 1)))
     with pytest.raises(ValueError, match="got a linear head"):
-        actgp.convert(Restless())
+        actgp.convert_weights(Restless())
 
 
 def test_what_stays_and_what_is_ignored_is_said() -> None:
@@ -95,7 +95,7 @@ def test_what_stays_and_what_is_ignored_is_said() -> None:
 def test_a_converted_classifier_keeps_its_backbone() -> None:
     network = Residual().eval()
     images = torch.randn(200, 1, 2, 2, generator=torch.Generator().manual_seed(0))
-    model, report = actgp.convert(network, images)
+    model, report = actgp.convert_weights(network, images)
     wanted = network(images)
     error = (model.mean(images) - wanted).square().mean().sqrt() / (wanted - wanted.mean(0)).square().mean().sqrt()
     assert error < 0.05
@@ -106,7 +106,7 @@ def test_a_converted_classifier_keeps_its_backbone() -> None:
 def test_networks_that_cannot_be_converted_are_refused_by_name() -> None:
     def refused(network: object, error: type[Exception], text: str) -> None:
         with pytest.raises(error, match=text):
-            actgp.convert(network)  # type: ignore[arg-type]
+            actgp.convert_weights(network)  # type: ignore[arg-type]
 
     refused(torch.relu, TypeError, "network must be a torch.nn.Module, got builtin_function_or_method; wrap")
     refused(nn.Sequential(*mlp(), nn.Sigmoid()), ValueError, "must end in a Linear layer, got Sigmoid; remove what")
@@ -152,10 +152,10 @@ def test_modules_that_cannot_be_traced_are_refused_with_the_reason() -> None:
     with pytest.raises(
         ValueError, match="Dynamic must be a module that torch.fx can trace, got TraceError: .*; pass an"
     ):
-        actgp.convert(Dynamic())
+        actgp.convert_weights(Dynamic())
     with pytest.raises(
         ValueError, match="Two must take one tensor and return one, got 2 inputs, Node as output; pass an"
     ):
-        actgp.convert(Two())
+        actgp.convert_weights(Two())
     with pytest.raises(ValueError, match="Sine must end in a Linear layer, got call_function .*sin.*; pass an nn.Seq"):
-        actgp.convert(Sine())
+        actgp.convert_weights(Sine())

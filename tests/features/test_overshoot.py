@@ -99,7 +99,7 @@ def test_conversions_say_so() -> None:
     g = torch.Generator().manual_seed(0)
     network = nn.Sequential(nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 1))
     X = torch.randn(80, 64, generator=g)
-    _, report = actgp.convert(network, X, num_inducing=16, tolerance=float("inf"))
+    _, report = actgp.convert_weights(network, X, num_inducing=16, tolerance=float("inf"))
     (layer,) = report.layers
     assert layer.num_levels == 40
     assert layer.overshoot > 1e6

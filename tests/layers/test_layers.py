@@ -1,5 +1,9 @@
+import copy
+from pathlib import Path
+
 import pytest
 import torch
+from gpytorch.likelihoods import GaussianLikelihood
 from torch.autograd import gradcheck
 from torch.distributions import MultivariateNormal, kl_divergence
 
@@ -114,3 +118,43 @@ def test_bad_layers_are_refused() -> None:
         q.assign(torch.zeros(3), torch.eye(3)[None])
     with pytest.raises(ValueError, match="scale_tril must have a positive diagonal, got a smallest entry of -1"):
         q.assign(torch.zeros(3, 1), -torch.eye(3)[None])
+
+
+@pytest.mark.parametrize("prior_mean", ["module", "carried"])
+def test_a_prior_mean_is_added_to_the_layer(prior_mean: str, generator: torch.Generator, tmp_path: Path) -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2)).double()
+    points = actgp.InducingPoints(torch.randn(5, 3, generator=generator))
+    around = actgp.GPLayer(actgp.ArcCosine(3), points, 2, module if prior_mean == "module" else "carried").double()
+    plain = actgp.GPLayer(actgp.ArcCosine(3), copy.deepcopy(points), 2).double()
+    with torch.no_grad():
+        plain.q.raw_mean.normal_(generator=generator)
+        around.q.load_state_dict(plain.q.state_dict())
+    X = torch.randn(6, 3, dtype=torch.float64, generator=generator)
+    h = X if prior_mean == "module" else torch.cat([X, module(X)], dim=1)
+    assert around.input_dim == h.shape[1]
+    mean, variance = around(h)
+    torch.testing.assert_close(mean, plain(X).mean + module(X))
+    torch.testing.assert_close(variance, plain(X).variance)
+    torch.testing.assert_close(around.whiten(h), plain.whiten(X))
+    torch.testing.assert_close(around.unexplained(h), plain.unexplained(X))
+    torch.testing.assert_close(around.joint(h).mean.T, mean)
+    torch.testing.assert_close(around.joint(h).covariance_matrix, plain.joint(X).covariance_matrix)
+    model = actgp.DeepGP([around], GaussianLikelihood()).double()
+    torch.testing.assert_close(model.mean(h), mean)
+    torch.testing.assert_close(model.network()(h), mean)
+    drawn, bare = (
+        actgp.DeepGP([layer], GaussianLikelihood()).sample_functions(1, generator=torch.Generator().manual_seed(3))[0]
+        for layer in (around, plain)
+    )
+    torch.testing.assert_close(drawn(h), bare(X) + module(X))
+    if prior_mean == "module":
+        with pytest.raises(TypeError, match="to be saved"):
+            model.save(tmp_path / "model")
+
+
+def test_a_prior_mean_of_another_shape_is_refused() -> None:
+    layer = actgp.GPLayer(actgp.ArcCosine(3), actgp.InducingPoints(torch.randn(5, 3)), 2, torch.nn.Linear(3, 1))
+    with pytest.raises(
+        ValueError, match=r"a prior mean must give \[4, 2\], got \[4, 1\]; wrap it in a module that does"
+    ):
+        layer(torch.zeros(4, 3))

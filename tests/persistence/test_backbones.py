@@ -63,7 +63,7 @@ def hybrid(make: Callable[[], nn.Module], reduce_to: int | None, trained: bool =
 
 
 def converted(make: Callable[[], nn.Module]) -> actgp.DeepGP:
-    return actgp.convert(make(), X, num_inducing=12, tolerance=float("inf"))[0]
+    return actgp.convert_weights(make(), X, num_inducing=12, tolerance=float("inf"))[0]
 
 
 def assert_same(model: actgp.DeepGP, loaded: actgp.DeepGP, rows: Tensor = X) -> None:
@@ -198,7 +198,7 @@ def test_a_mismatch_names_what_the_file_has_and_what_the_module_has(tmp_path: Pa
 
 def test_a_network_without_a_backbone_is_not_needed(tmp_path: Path) -> None:
     network = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))
-    actgp.convert(network, tolerance=float("inf"))[0].save(tmp_path / "model")
+    actgp.convert_weights(network, tolerance=float("inf"))[0].save(tmp_path / "model")
     with pytest.raises(ValueError, match="without a backbone must be loaded without one, got Sequential; leave backbo"):
         actgp.load(tmp_path / "model", backbone=network)
 

@@ -224,6 +224,11 @@ MALFORMED: dict[str, tuple[Edit, str]] = {
         lambda _, t: t.pop("layers.0.kernel.raw_variance"),
         "a tensor layers.0.kernel.raw_variance, got n",
     ),
+    "beta": (
+        tensor("layers.0.features.activation.fixed_beta", torch.tensor(torch.nan)),
+        "layers.0.features.activation must have beta as it was built, nan, got 1.0",
+    ),
+    "betas": (tensor("layers.0.features.activation.fixed_beta", torch.ones(2)), r"fixed_beta of shape \[\], got \[2\]"),
     "frozen": (put("frozen", ["nothing"]), "names of parameters under frozen and tied, got 'nothing'"),
     "frozen lists": (put("frozen", [["x"]]), r"names of parameters under frozen and tied, got \['x'\]"),
     "no frozen": (lambda d, _: d.pop("frozen"), r"frozen of type list and tied of type dict, got \(None"),

@@ -206,6 +206,7 @@ def test_mixed_precision_comes_back_as_it_was(tmp_path: Path) -> None:
     model = actgp.deep_gp(
         2, num_layers=1, num_inducing=4, layers=actgp.Layers(num_points=0, activation=actgp.Softplus(0.1))
     )
+    assert model.layers[0].features.activation.fixed_beta.dtype == torch.float64
     assert_same(model, turned(model, tmp_path / "model"), torch.float32)
     rounded = copy.deepcopy(model).float()
     assert_same(rounded, turned(rounded, tmp_path / "model"), torch.float32)

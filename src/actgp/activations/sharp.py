@@ -39,13 +39,15 @@ class SharpActivation(Activation):
             seconds, for the energies at many β.
     """
 
+    fixed_beta: Tensor
+
     def __init__(self, beta: float = 1.0, *, learnable: bool = False) -> None:
         super().__init__()
         beta = checks.positive(beta, "beta")
         low, high = LEARNABLE_RANGE
         self.learnable = learnable
         if not learnable:
-            self._beta = beta
+            self.register_buffer("fixed_beta", torch.tensor(beta, dtype=torch.float64))
             return
         if not low < beta < high:
             raise ValueError(
@@ -68,7 +70,7 @@ class SharpActivation(Activation):
     def beta(self) -> Tensor:
         """The sharpness β, a scalar tensor."""
         if not self.learnable:
-            return torch.tensor(self._beta, dtype=torch.float64)
+            return self.fixed_beta
         low, high = LEARNABLE_RANGE
         return low * (high / low) ** torch.sigmoid(self.raw_beta)
 
@@ -78,15 +80,16 @@ class SharpActivation(Activation):
 
     def energies(self, dimension: int, num_levels: int) -> Float64[Tensor, " L"]:
         if not self.learnable:
-            values = quadrature.energies(_Sharpened(self.exact_unit, self._beta), dimension, num_levels)
-            return torch.tensor(values, dtype=torch.float64)
+            beta = self.fixed_beta
+            values = quadrature.energies(_Sharpened(self.exact_unit, beta.item()), dimension, num_levels)
+            return torch.tensor(values, dtype=torch.float64, device=beta.device)
         signs, coefficients = _interpolant(self.exact_unit, dimension, num_levels)
         x = 2 * torch.sigmoid(self.raw_beta.double()) - 1  # log β, mapped onto [−1, 1]
         logs = zonal_series(x, coefficients.to(x.device), dimension=2)  # P_n in dimension 2 is Chebyshev's T_n
         return signs.to(x.device) * torch.exp(logs)
 
     def config(self) -> dict[str, Any]:
-        return {"learnable": True} if self.learnable else {"beta": self._beta}
+        return {"learnable": True} if self.learnable else {"beta": self.fixed_beta.item()}
 
     def extra_repr(self) -> str:
         return f"beta={self.beta.item():.6g}, learnable={self.learnable}"

@@ -1,6 +1,7 @@
-"""From a trained network to a deep GP whose mean is that network, with a report of what became of what."""
+"""A trained network with an uncertainty: as the prior mean of a GP, or with its weights made those of a deep GP."""
 
-from actgp.convert.convert import convert
-from actgp.convert.report import ConversionReport, LayerConversion
+from actgp.convert.convert import ConversionReport, convert
+from actgp.convert.report import LayerConversion, WeightsReport
+from actgp.convert.weights import convert_weights
 
-__all__ = ["ConversionReport", "LayerConversion", "convert"]
+__all__ = ["ConversionReport", "LayerConversion", "WeightsReport", "convert", "convert_weights"]

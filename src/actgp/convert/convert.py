@@ -1,204 +1,203 @@
-"""A trained network made a deep GP with the same mean.
+"""Any trained network as the prior mean of a GP: the same predictions, and an uncertainty beside them.
 
-An MLP with L activations becomes L GP layers. Layer ℓ takes over the units of activation ℓ: their weights give the
-directions of the inducing features, and what follows them, up to the next activation, its output weights. See
-`codes` for what passes between layers, `refit` for one layer, and `sweeps` for all of them together.
+The network is not taken apart: it runs as it is, and the GP g that is added to its outputs begins at zero. What `fit`
+then trains is g and the noise, and so how far the network is to be trusted, and where. To make its weights those of a
+deep GP, as the paper does, see `convert_weights`.
 """
 
+import copy
+from dataclasses import dataclass
+
 import torch
-from gpytorch.likelihoods import GaussianLikelihood, Likelihood
-from jaxtyping import Float64
+from gpytorch.constraints import GreaterThan
+from gpytorch.likelihoods import Likelihood, SoftmaxLikelihood
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp import checks
 from actgp.autocast import full_precision
-from actgp.convert.build import Settings, build_layers
-from actgp.convert.head import Head
-from actgp.convert.refit import relative_error
-from actgp.convert.report import ConversionReport
-from actgp.convert.rows import SYNTHETIC, split_rows
-from actgp.convert.split import Split, split
-from actgp.convert.sweeps import Composition, sweep
-from actgp.layers import GPLayer, mean_function
-from actgp.likelihoods import adapter_of, supported
-from actgp.linalg import posterior_scale
+from actgp.convert.anchor import (
+    ROWS,
+    SOME_ROWS,
+    Anchor,
+    Select,
+    check_network,
+    find_head,
+    run_all,
+    scaling,
+    seen,
+)
+from actgp.features import InducingPoints, centres
+from actgp.kernels import ArcCosine
+from actgp.layers import GPLayer
+from actgp.likelihoods import ContaminatedGaussianLikelihood, adapter_of, supported, targets
 from actgp.models import DeepGP
-from actgp.models.build import KernelName
 
-DEFAULT_ENERGY = 0.99999
-DEFAULT_RANK = 32
-MINIMUM_ROWS = 10
-CHUNK = 1_024  # rows that go through the backbone at a time
-SMALLEST = 1e-12
-SEED = 0
-TOLERANCE = 0.1
-LEAST_NOISE = 1e-2  # under q(u), relative to the spread of a layer's outputs
+NUM_INDUCING = 100
+FEWEST_ROWS = 10
+MOST_INPUTS = 200  # columns of X up to which the GP sees them
+NOISE = 0.1  # relative to the variance of the outputs, where there are no targets
+SMALLEST_NOISE = 1e-5  # likewise, relative to that
+LOGITS = 1.0  # the prior variance of what is added to logits
+
+
+@dataclass(frozen=True)
+class ConversionReport:
+    """What a GP was put around.
+
+    Attributes:
+        network: The class of the network.
+        num_inputs: How many columns of X the GP sees; 0 where X are no vectors.
+        head: The name of the network's last Linear layer; empty where none was seen.
+        num_features: How many features enter it, which the GP sees too.
+        num_inducing: M, the inducing points.
+        difference: How far the mean is from the network's outputs, at most.
+        rmse: The root mean squared error of the network on the rows that it was given with; None for labels, or none.
+    """
+
+    network: str
+    num_inputs: int
+    head: str
+    num_features: int
+    num_inducing: int
+    difference: float
+    rmse: float | None
+
+    def __str__(self) -> str:
+        features = f"the {self.num_features} features that enter {self.head}" if self.head else ""
+        inputs = f"{self.num_inputs} inputs" if self.num_inputs else ""
+        saw = " and ".join(part for part in (inputs, features) if part) or "its outputs"
+        lines = [
+            f"{self.network} is the prior mean of a GP on {saw}, with {self.num_inducing} inducing points",
+            f"largest difference between mean and network: {self.difference:.2g}",
+        ]
+        if self.rmse is not None:
+            lines.append(
+                f"RMSE of the network on these rows: {self.rmse:.4g}; if it was trained on them, give fit others as "
+                "held_out, by which the width of predictions is chosen"
+            )
+        return "\n".join(lines)
 
 
 @full_precision
 @torch.no_grad()
 def convert(
     network: nn.Module,
-    X: Tensor | None = None,
+    X: Tensor,
+    y: Tensor | None = None,
     *,
     likelihood: Likelihood | None = None,
-    kernel: KernelName = "matched",
-    rank: int | None = None,
-    energy: float | None = None,
-    num_inducing: int | None = None,
-    num_levels: int | None = None,
-    tolerance: float = TOLERANCE,
+    num_inducing: int = NUM_INDUCING,
+    select: Select | None = None,
     generator: torch.Generator | None = None,
 ) -> tuple[DeepGP, ConversionReport]:
-    """Makes a deep GP whose mean is a trained network.
+    """Puts a GP around a trained network, whose outputs are the prior mean: f(x) = network(x) + g(x).
 
-    The Linear layers and activations (ReLU, Softplus, SiLU, GELU, Tanh) at the network's end become GP layers;
-    what comes before them is copied and stays in front as the backbone. The network is read in evaluation mode and not
-    changed.
+    The mean of the model is the network's output, to the round-off of one addition, until `fit` lets g correct it. Any
+    module will do that maps a batch of inputs to a batch of outputs. It is copied, read in evaluation mode, and frozen.
 
     Args:
-        network: The network; an nn.Sequential, or a module that `torch.fx` can trace.
-        X: Inputs such as the network was trained on, in its precision: the output weights are refitted to the network's
-            values there, and a fifth of the rows is kept to measure the result. Without them, standard normal inputs
-            of the head stand in.
-        likelihood: A gpytorch likelihood of as many latent functions as the network has outputs; Gaussian by default.
-        kernel: "matched" to the activation, or "arccosine" as in the paper.
-        rank: How many numbers pass from each GP layer to the next.
-        energy: Or: the part of each linear map between activations to keep. By default 0.99999, with at most 32
-            numbers.
-        num_inducing: M of each layer; by default twice its units, between 128 and 512. Where it is less than the
-            number of units, those of most influence are taken.
-        num_levels: Ñ, the levels of the activation that are kept; by default 20, and 40 for ReLU.
-        tolerance: How far the mean may be from the network's outputs on rows that were kept to measure it, relative to
-            their spread; a conversion that is further off is refused. float("inf") accepts any.
-        generator: Draws the rows to hold out and the neighbours of the rest, on the CPU.
+        network: The network.
+        X: Inputs such as it was trained on, in its precision, or whole numbers such as tokens.
+        y: Their targets, by which a likelihood is chosen: labels make a softmax over as many classes as there are
+            outputs, other numbers Gaussian noise with outliers that varies.
+        likelihood: Another gpytorch likelihood of as many latent functions as the network has outputs.
+        num_inducing: M, how many inducing points g has, at the centres of clusters of what it sees; never more than
+            there are rows.
+        select: A function that takes the outputs, [N, P] or [N], out of what the network gives, if it gives more.
+        generator: Source of the seed of the clusters; torch's global one by default.
 
     Returns:
-        The deep GP, in the network's precision, and a report. The variance v of each layer makes the mean square of its
-        whitened weights one. Its q(u) is as sure as if the network's values at X had been observed with the
-        error of the refit as noise, no labels involved.
+        The model, and a report. `fit(model, X, y, held_out=(…))` then takes seconds, since the network runs once.
 
     Example:
         >>> import actgp, torch
-        >>> net = torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.Softplus(), torch.nn.Linear(16, 1))
-        >>> deep, report = actgp.convert(net, torch.randn(200, 3))
+        >>> net = torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+        >>> model, report = actgp.convert(net, torch.randn(200, 3))
     """
-    tolerance = checks.real(tolerance, "tolerance", example=TOLERANCE)
-    if not tolerance > 0:
-        raise ValueError(f"tolerance must be positive, got {tolerance}; pass e.g. {TOLERANCE}, or inf to accept any")
-    parts = split(network)
-    head = parts.head
-    likelihood = _likelihood(likelihood, head.num_outputs)
-    settings = Settings(
-        checks.choice(kernel, "kernel", ("matched", "arccosine")),
-        *_codes_to_keep(head, rank, energy),
-        None if num_inducing is None else checks.integer(num_inducing, "num_inducing", minimum=1),
-        None if num_levels is None else checks.integer(num_levels, "num_levels", minimum=2),
+    M = min(checks.integer(num_inducing, "num_inducing", minimum=1), len(_checked(network, X)))
+    own = copy.deepcopy(network).eval()
+    for parameter in own.parameters():
+        parameter.requires_grad_(False)
+    check_network(own, X, select)
+    head = find_head(own, X[:SOME_ROWS])
+    found = run_all(own, X, head, select)
+    outputs, dtype, P = found.outputs, found.outputs.dtype, found.outputs.shape[1]
+    sees_inputs = X.ndim == 2 and X.is_floating_point() and X.shape[1] <= MOST_INPUTS
+    parts = seen(X, found, sees_inputs)
+    centre, scale = (values.to(dtype) for values in scaling(parts))
+    z = (torch.cat(parts, dim=1).to(dtype) - centre) * scale
+    anchor = Anchor(own, head, select, sees_inputs, centre, scale)
+
+    if likelihood is None:
+        likelihood = _likelihood(outputs, y, z.shape[1] + P)
+    adapter = adapter_of(supported(likelihood, P, z.shape[1] + P))
+    values = None if y is None else targets(likelihood, y, len(X), P, dtype)
+    error = (outputs - values).square().mean().item() if values is not None and adapter.squared_error else None
+    seed = int(torch.randint(2**31, (), generator=generator))
+    layer = GPLayer(ArcCosine(z.shape[1]), InducingPoints(centres(z, M, seed)), P, "carried")
+    expected = _expected_error(outputs) if error is None else error
+    mean_square = z.square().sum(1).mean().item() + 1  # E r²
+    layer.kernel.variance = (expected if adapter.squared_error else LOGITS) / mean_square
+    model = DeepGP([layer], likelihood, anchor, keep_column=not found.flat).to(X.device, dtype)
+    return model, ConversionReport(
+        network=type(network).__name__,
+        num_inputs=X.shape[1] if sees_inputs else 0,
+        head=head or "",
+        num_features=0 if found.features is None else found.features.shape[1],
+        num_inducing=M,
+        difference=(model.mean(X[:ROWS]).view(-1, P) - outputs[:ROWS]).abs().max().item(),
+        rmse=None if error is None else error**0.5,
     )
-    generator = torch.Generator().manual_seed(SEED) if generator is None else generator
-    rows = split_rows(_entries(parts, X, generator), generator)
 
-    wanted = head(rows.test)
-    checks.measurable(wanted.to(parts.dtype), "the network's output")
 
-    layers, records = build_layers(head, rows, settings)
+def _checked(network: nn.Module, X: Tensor) -> Tensor:
+    """Returns X, if it may go through a network."""
+    if not isinstance(network, nn.Module):
+        raise TypeError(
+            f"network must be a torch.nn.Module, got {type(network).__name__}; wrap the function in a module"
+        )
+    if not isinstance(X, Tensor):
+        raise TypeError(
+            f"X must be a tensor, a batch of inputs of the network, got {type(X).__name__}; wrap a network of several "
+            "inputs in a module that takes them as one tensor"
+        )
+    if X.is_floating_point():
+        checks.finite(checks.tensor(X, "X"), "X")
+        if floating := [p for p in network.parameters() if p.is_floating_point()]:
+            checks.precision(X, floating)
+    if X.ndim < 2 or len(X) < FEWEST_ROWS:
+        raise ValueError(
+            f"X must have shape [N, …] with at least {FEWEST_ROWS} rows, got {list(X.shape)}; pass some of the inputs "
+            "that the network was trained on"
+        )
+    return X
 
-    compose = Composition(layers)
-    refitted = relative_error(compose(rows.test, compose.means()) - wanted, wanted)
-    sweeps = sweep(layers, head, rows.draw, rows.judge, generator)
-    error = relative_error(compose(rows.test, compose.means()) - wanted, wanted)
-    _settle(layers, rows.fit, max(error, LEAST_NOISE))
-    model = DeepGP(layers, likelihood, parts.backbone).to(parts.dtype)
-    h = rows.test.to(parts.dtype)
-    for layer in model.gp_layers:  # in the model's own precision, round-off included
-        h = mean_function(layer)(h)
-    error = relative_error(h.double() - wanted, wanted)
-    backbone = "" if parts.backbone is None else f"{_names(parts.backbone)}, because {parts.reason}"
-    report = ConversionReport(
-        tuple(records), backbone, parts.ignored, X is None, len(rows.test), refitted, sweeps, error
+
+def _likelihood(outputs: Float[Tensor, "N P"], y: Tensor | None, input_dim: int) -> Likelihood:
+    """Softmax for labels, else Gaussian noise with outliers that varies, as wide as the network's error."""
+    P = outputs.shape[1]
+    if isinstance(y, Tensor) and not y.is_floating_point():
+        if P == 1:
+            raise ValueError(
+                "a network of one output needs a likelihood for labels, got none; pass e.g. "
+                "gpytorch.likelihoods.BernoulliLikelihood() for two classes with a probit, or y.float() for numbers"
+            )
+        return SoftmaxLikelihood(num_classes=P, num_features=P, mixing_weights=False)
+    expected = _expected_error(outputs)
+    constraint = GreaterThan(SMALLEST_NOISE * expected)
+    likelihood = ContaminatedGaussianLikelihood(noise_constraint=constraint, input_dim=input_dim)
+    likelihood.noise = (
+        expected
+        if y is None
+        else max(
+            (outputs - y.reshape(outputs.shape).to(outputs)).square().mean().item(), 10 * SMALLEST_NOISE * expected
+        )
     )
-    if not error <= tolerance:
-        raise ValueError(
-            f"a conversion must have the network's outputs to within {100 * tolerance:.3g}% of their spread, got a "
-            f"mean that is {error:.1%} off on {len(rows.test)} rows not used for fitting; pass more rows of X, such as "
-            f'the network was trained on, or tolerance=float("inf") to have the model all the same:\n{report}'
-        )
-    return model, report
-
-
-def _likelihood(likelihood: Likelihood | None, num_outputs: int) -> Likelihood:
-    likelihood = GaussianLikelihood() if likelihood is None else supported(likelihood)
-    latent = adapter_of(likelihood).num_latent
-    if latent not in (None, num_outputs):
-        raise ValueError(
-            f"the softmax likelihood must have as many features as the network has outputs, got "
-            f"{latent} and {num_outputs}; pass SoftmaxLikelihood(num_classes={num_outputs}, "
-            f"num_features={num_outputs}, mixing_weights=False)"
-        )
     return likelihood
 
 
-def _codes_to_keep(head: Head, rank: int | None, energy: float | None) -> tuple[float, int]:
-    """The energy to keep, and the most numbers that may pass between layers."""
-    if rank is not None and energy is not None:
-        raise ValueError(f"one of rank and energy must be given, got {rank} and {energy}; leave one out")
-    narrowest = min(min(dense.W.shape) for dense in head.dense[1:-1]) if len(head.dense) > 2 else 1
-    if rank is not None:
-        rank = checks.integer(rank, "rank", minimum=1)
-        if len(head.dense) > 2 and rank > narrowest:
-            raise ValueError(
-                f"rank must be at most {narrowest}, the narrowest hidden layer, got {rank}; lower it, or pass energy"
-            )
-        return float("inf"), rank
-    if energy is None:
-        return DEFAULT_ENERGY, DEFAULT_RANK
-    energy = checks.positive(energy, "energy")
-    if energy > 1:
-        raise ValueError(f"energy must be at most 1, got {energy}; pass e.g. {DEFAULT_ENERGY}")
-    return energy, max(max(dense.W.shape) for dense in head.dense)
-
-
-def _entries(parts: Split, X: Tensor | None, generator: torch.Generator) -> Float64[Tensor, "N D"]:
-    """What enters the head: X, or what the backbone makes of it; standard normal where there is no X."""
-    D = parts.head.input_dim
-    W = parts.head.dense[0].W
-    if X is None:
-        return torch.randn(SYNTHETIC, D, dtype=torch.float64, generator=generator).to(W.device)
-    if parts.backbone is None:
-        checks.measurable(checks.inputs(X, D), "X")
-    checks.finite(checks.tensor(X, "X"), "X")
-    if X.dtype != parts.dtype:
-        expected, got = (str(dtype).removeprefix("torch.") for dtype in (parts.dtype, X.dtype))
-        raise TypeError(f"X must have the network's precision, {expected}, got {got}; convert it")
-    if X.ndim < 2 or len(X) < MINIMUM_ROWS:
-        raise ValueError(
-            f"X must have shape [N, …] with at least {MINIMUM_ROWS} rows, got {list(X.shape)}; pass more data, or none"
-        )
-    if parts.backbone is None:
-        return X.double()
-    chunks = [parts.backbone(part) for part in X.split(CHUNK)]
-    return checks.inputs(torch.cat(chunks), D, "the backbone's output").double()
-
-
-def _settle(layers: list[GPLayer], X: Float64[Tensor, "N D"], noise: float) -> None:
-    """Chooses v and S of each layer, without labels; the mean stays what it is.
-
-    v ← v f and m ← m f^(−½) leave A m unchanged; f = mean(m²) makes the weights look like draws from the prior.
-    S_p S_pᵀ = (I + Aᵀ A / τ_p²)⁻¹ is the posterior covariance after the layer's own values have been observed at X with
-    noise τ_p, relative to their spread `noise`.
-    """
-    for layer in layers:
-        m = layer.q.mean.clone()
-        f = m.square().mean().clamp_min(SMALLEST)
-        layer.kernel.variance = layer.kernel.variance * f
-        m = m / f.sqrt()
-        A = layer.whiten(X)
-        outputs = A @ m
-        tau2 = (noise**2 * outputs.var(0)).clamp_min(SMALLEST)  # [P]
-        layer.q.assign(m, posterior_scale((A.T @ A) / tau2[:, None, None]))  # [P, M, M]
-        X = outputs
-
-
-def _names(module: nn.Module) -> str:
-    inner = [type(child).__name__ for child in module.children()]
-    return ", ".join(inner) or type(module).__name__
+def _expected_error(outputs: Float[Tensor, "N P"]) -> float:
+    """Of a network whose targets are not known."""
+    variance = outputs.double().var(0).mean().item()
+    return NOISE * variance if variance > 0 else NOISE

@@ -45,7 +45,7 @@ class LayerConversion:
 
 
 @dataclass(frozen=True)
-class ConversionReport:
+class WeightsReport:
     """A whole conversion.
 
     Attributes:

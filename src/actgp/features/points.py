@@ -1,7 +1,10 @@
-"""Classic inducing points, u_m = f(z_m)."""
+"""Classic inducing points, u_m = f(z_m), and where they may begin: at the centres of clusters of rows."""
 
+import importlib
+import warnings
 from typing import Any, ClassVar, TypeGuard
 
+import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
@@ -12,6 +15,8 @@ from actgp.features.units import Shapes, Units
 from actgp.kernels import ZonalKernel
 from actgp.persistence import Sizes, savable
 from actgp.sphere import lift
+
+APART = 1e-3  # of the spread of the rows: what keeps centres of repeated rows from falling together
 
 
 def is_zonal(kernel: Kernel) -> TypeGuard[ZonalKernel]:
@@ -69,3 +74,20 @@ class InducingPoints(InducingFeatures):
 
     def extra_repr(self) -> str:
         return f"num_inducing={self.num_inducing}, input_dim={self.input_dim}"
+
+
+def centres(X: Float[Tensor, "N D"], number: int, seed: int) -> Float[Tensor, "K D"]:
+    """Centres of clusters of rows, no two the same."""
+    rows = X.detach().cpu().double()
+    g = torch.Generator().manual_seed(seed)
+    if len(rows) > number:
+        # only now: importing scikit-learn takes as long as importing torch
+        cluster, exceptions = (importlib.import_module(f"sklearn.{name}") for name in ("cluster", "exceptions"))
+        clusters = cluster.MiniBatchKMeans(number, random_state=seed % 2**32, n_init=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", exceptions.ConvergenceWarning)  # rows that repeat give fewer clusters
+            chosen = torch.from_numpy(clusters.fit(rows.numpy()).cluster_centers_)
+    else:
+        chosen = rows[torch.arange(number) % len(rows)]
+    spread = rows.std(0, correction=0).clamp_min(APART)
+    return (chosen + APART * spread * torch.randn(chosen.shape, generator=g, dtype=torch.float64)).to(X)

@@ -4,7 +4,9 @@
     mean  = A m  = Kfu V,     V = L⁻ᵀ m           (V: the output weights of the network layer)
     var_p = k(x, x) − Σ A² + Σ (A S_p)²
 
-A prior mean of x itself, instead of zero, is a skip connection of the network layer.
+With a prior mean μ the layer is f(h) = μ(h) + g(h), g ~ GP(0, k): at m = 0 its mean is μ, and the KL charges nothing
+for it. μ may be h itself, a skip connection of the network layer; a module, such as a whole trained network; or what
+h carries beside the inputs of g.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +45,7 @@ from actgp.persistence import Sizes, refuse_to_save, savable
 
 ROWS = 512  # of a prediction, for each thread: what a layer makes of them stays in the cache
 
-PriorMean = Literal["zero", "identity"]
+PriorMean = Literal["zero", "identity", "carried"] | nn.Module
 Mean = Callable[[Float[Tensor, "N D"]], Float[Tensor, "N P"]]
 
 
@@ -63,7 +65,8 @@ class GPLayer(nn.Module):
         kernel: A zonal kernel for activated features, any gpytorch kernel for inducing points.
         features: The inducing features.
         num_outputs: P.
-        prior_mean: "zero", or "identity" for f(x) = x + GP, a skip connection, with as many outputs as inputs.
+        prior_mean: "zero"; "identity" for f(h) = h + g(h), a skip connection, with as many outputs as inputs; a module,
+            from h to [N, P]; or "carried", where the last P columns of h are the prior mean and g sees the others.
         horizon: R, the radius ‖[x / ℓ, 1]‖ beyond which a layer with a zonal kernel forgets (`Horizon`); None if never.
     """
 
@@ -84,7 +87,9 @@ class GPLayer(nn.Module):
         super().__init__()
         check_pair(kernel, features)
         self.num_outputs = checks.integer(num_outputs, "num_outputs", minimum=1)
-        self.prior_mean: PriorMean = checks.choice(prior_mean, "prior_mean", ("zero", "identity"))
+        if not isinstance(prior_mean, nn.Module):
+            checks.choice(prior_mean, "prior_mean", ("zero", "identity", "carried"))
+        self.prior_mean: PriorMean = prior_mean
         if prior_mean == "identity" and self.num_outputs != features.input_dim:
             raise ValueError(
                 f"an identity prior mean needs as many outputs as inputs, got {self.num_outputs} and "
@@ -108,8 +113,22 @@ class GPLayer(nn.Module):
 
     @property
     def input_dim(self) -> int:
-        """D."""
-        return self.features.input_dim
+        """The columns of h: those that g sees, and the prior mean if it is carried."""
+        return self.features.input_dim + (self.num_outputs if self.prior_mean == "carried" else 0)
+
+    def split(self, h: Float[Tensor, "N H"]) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N P"] | None]:
+        """What g is given of h, and μ(h), None for zero."""
+        if isinstance(self.prior_mean, nn.Module):
+            mean = self.prior_mean(h)
+            expected = [len(h), self.num_outputs]
+            if not isinstance(mean, Tensor) or list(mean.shape) != expected:
+                got = list(mean.shape) if isinstance(mean, Tensor) else type(mean).__name__
+                raise ValueError(f"a prior mean must give {expected}, got {got}; wrap it in a module that does")
+            return h, mean
+        if self.prior_mean == "carried":
+            D = self.features.input_dim
+            return h[:, :D], h[:, D:]
+        return h, h if self.prior_mean == "identity" else None
 
     def cholesky(self) -> Cholesky:
         """L of Kuu, in float64, with the jitter that it took; `DecoupledFeatures` whiten with one for each block."""
@@ -125,28 +144,29 @@ class GPLayer(nn.Module):
         return constants_and_kl((self,))[0][0]
 
     @full_precision
-    def whiten(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N M"]:
-        """A = Kfu L⁻ᵀ, in the precision of X."""
-        return self._whiten(X, whitening(self.features, self.kernel))[0]
+    def whiten(self, h: Float[Tensor, "N H"]) -> Float[Tensor, "N M"]:
+        """A = Kfu L⁻ᵀ, in the precision of h."""
+        return self._whiten(self.split(h)[0], whitening(self.features, self.kernel))[0]
 
-    def forward(self, X: Float[Tensor, "N D"]) -> Marginals:
-        """The marginals of q(f(x_i)) for each output."""
-        return self.marginals(X, self.constants())
+    def forward(self, h: Float[Tensor, "N H"]) -> Marginals:
+        """The marginals of q(f(h_i)) for each output."""
+        return self.marginals(h, self.constants())
 
     @full_precision
-    def marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
-        """As `forward`, with what does not depend on X already computed; some rows at a time, without gradients."""
-        if torch.is_grad_enabled() or len(X) <= (rows := ROWS * torch.get_num_threads()):
-            return self._marginals(X, constants)
-        parts = [self._marginals(part, constants) for part in X.split(rows)]
+    def marginals(self, h: Float[Tensor, "N H"], constants: Constants) -> Marginals:
+        """As `forward`, with what does not depend on h already computed; some rows at a time, without gradients."""
+        if torch.is_grad_enabled() or len(h) <= (rows := ROWS * torch.get_num_threads()):
+            return self._marginals(h, constants)
+        parts = [self._marginals(part, constants) for part in h.split(rows)]
         return Marginals(*(torch.cat(values) for values in zip(*parts, strict=True)))
 
-    def _marginals(self, X: Float[Tensor, "N D"], constants: Constants) -> Marginals:
+    def _marginals(self, h: Float[Tensor, "N H"], constants: Constants) -> Marginals:
+        X, prior_mean = self.split(h)
         found, m, scales = constants
         mean, variance = _arithmetic().conditional_marginals(*self._whiten(X, found), m, *scales)
         if (beyond := self.beyond) is not None:
             variance = variance + beyond.variance(X).unsqueeze(-1)
-        return Marginals(self._with_prior_mean(mean, X), variance)
+        return Marginals(mean if prior_mean is None else mean + prior_mean, variance)
 
     @property
     def beyond(self) -> Horizon | None:
@@ -154,20 +174,22 @@ class GPLayer(nn.Module):
         return None if self.horizon is None else Horizon(self.kernel, self.horizon)
 
     @full_precision
-    def unexplained(self, X: Float[Tensor, "N D"]) -> Float[Tensor, " N"]:
+    def unexplained(self, h: Float[Tensor, "N H"]) -> Float[Tensor, " N"]:
         """The part of the prior variance k(x, x) that no q(u) can explain: 1 − Σ A² / k(x, x), never below zero."""
-        A, prior = self._whiten(X, whitening(self.features, self.kernel))
+        A, prior = self._whiten(self.split(h)[0], whitening(self.features, self.kernel))
         return unexplained(A, prior) / prior
 
     @full_precision
-    def joint(self, X: Float[Tensor, "N D"]) -> MultivariateNormal:
-        """q(f(x_1), …, f(x_N)), batched over outputs: [P] Gaussians of dimension N."""
-        A = self.whiten(X)
+    def joint(self, h: Float[Tensor, "N H"]) -> MultivariateNormal:
+        """q(f(h_1), …, f(h_N)), batched over outputs: [P] Gaussians of dimension N."""
+        X, prior_mean = self.split(h)
+        A = self.whiten(h)
         AS = A @ self.q.scale_tril  # [P, N, M]
         prior: Tensor = self.kernel(X).to_dense()
         if (beyond := self.beyond) is not None:
             prior = prior + beyond.covariance(X)
-        return MultivariateNormal(self._with_prior_mean(A @ self.q.mean, X).T, prior - A @ A.T + AS @ AS.mT)
+        mean = A @ self.q.mean if prior_mean is None else prior_mean + A @ self.q.mean
+        return MultivariateNormal(mean.T, prior - A @ A.T + AS @ AS.mT)
 
     @full_precision
     def output_weights(self) -> Float64[Tensor, "M P"]:
@@ -182,9 +204,6 @@ class GPLayer(nn.Module):
         """A and k(x, x), in the precision of X; Kuf in that of L⁻¹."""
         A, prior = kernel_products(self.features, self.kernel, X, found.R, found)
         return A.to(X.dtype), prior.to(X.dtype)
-
-    def _with_prior_mean(self, mean: Float[Tensor, "N P"], X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
-        return mean + X if self.prior_mean == "identity" else mean
 
 
 class _Arithmetic(NamedTuple):
@@ -224,7 +243,7 @@ def constants_and_kl(layers: Sequence[GPLayer]) -> tuple[list[Constants], Float[
 
 @full_precision
 def mean_functions(layers: Sequence[GPLayer]) -> list[Mean]:
-    """x ↦ Kfu V (+ x), V = L⁻ᵀ m: the mean of each layer, in its own precision, with gradients for its parameters.
+    """h ↦ μ(h) + Kfu V, V = L⁻ᵀ m: the mean of each layer, in its own precision, with gradients for its parameters.
 
     Inducing points beside activations take part once they have means.
     """
@@ -239,23 +258,23 @@ def mean_functions(layers: Sequence[GPLayer]) -> list[Mean]:
         means.append(m)
     found = whitenings(pairs, means[0].dtype)
     return [
-        partial(_mean_at, features, layer.kernel, m.T.double() @ w.R, w, layer.prior_mean == "identity")
+        partial(_mean_at, layer, features, m.T.double() @ w.R, w)
         for layer, (features, _), m, w in zip(layers, pairs, means, found, strict=True)
     ]
 
 
 @full_precision
 def _mean_at(
+    layer: GPLayer,
     features: InducingFeatures,
-    kernel: Kernel,
     outputs: Float64[Tensor, "P M"],
     found: Whitening,
-    skip: bool,
-    X: Float[Tensor, "N D"],
+    h: Float[Tensor, "N H"],
 ) -> Float[Tensor, "N P"]:
-    """Kfu V (+ x), for Vᵀ."""
-    f = kernel_products(features, kernel, X, outputs, found)[0].to(X.dtype)
-    return X + f if skip else f
+    """μ(h) + Kfu V, for Vᵀ."""
+    X, prior_mean = layer.split(h)
+    f = kernel_products(features, layer.kernel, X, outputs, found)[0].to(h.dtype)
+    return f if prior_mean is None else prior_mean + f
 
 
 def mean_function(layer: GPLayer) -> Mean:

@@ -68,7 +68,7 @@ class FeatureUnits(nn.Module):
 
 
 class NetworkLayer(nn.Module):
-    """The mean of a GP layer: hidden units, output weights V, and a skip connection for an identity prior mean.
+    """The mean of a GP layer: hidden units, output weights V, and the prior mean.
 
     In the precision that the layer's Kuf has to have: its inputs, and what it gives, may have another.
     """
@@ -82,14 +82,21 @@ class NetworkLayer(nn.Module):
                 V = units.variance.double().sqrt() * V
             self.units = HiddenUnits(units) if units is not None else _units_of(layer.features, layer.kernel, dtype)
             self.output_weights = nn.Parameter(V.to(dtype))
-        self.skip = layer.prior_mean == "identity"
+        self.prior_mean = copy.deepcopy(layer.prior_mean)
+        self.columns = layer.features.input_dim  # that the units see, where the prior mean is carried
 
     @full_precision
-    def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
-        own = X.to(self.output_weights.dtype)
-        output = self.units(own) @ self.output_weights
-        output = own + output if self.skip else output
-        return output.to(torch.promote_types(X.dtype, torch.float32))  # from a backbone under autocast, less may come
+    def forward(self, h: Float[Tensor, "N H"]) -> Float[Tensor, "N P"]:
+        own = h.to(self.output_weights.dtype)
+        X = own[:, : self.columns] if self.prior_mean == "carried" else own
+        output = self.units(X) @ self.output_weights
+        if isinstance(self.prior_mean, nn.Module):
+            output = output + self.prior_mean(h)
+        elif self.prior_mean == "carried":
+            output = output + own[:, self.columns :]
+        elif self.prior_mean == "identity":
+            output = output + own
+        return output.to(torch.promote_types(h.dtype, torch.float32))  # from a backbone under autocast, less may come
 
 
 def _units_of(features: InducingFeatures, kernel: Kernel, dtype: torch.dtype) -> nn.Module:

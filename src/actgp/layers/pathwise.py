@@ -11,6 +11,7 @@ Only what u leaves unexplained is approximate: u itself is drawn exactly.
 """
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -31,7 +32,7 @@ class LayerFunction:
 
     kernel: ZonalKernel
     features: InducingFeatures
-    skip: bool
+    split: Callable[[Tensor], tuple[Tensor, Tensor | None]]
     shapes: RandomShapes
     frequencies: Float64[Tensor, "F d"]
     amplitudes: Float64[Tensor, "F P"]
@@ -39,14 +40,15 @@ class LayerFunction:
     beyond: Horizon | None
     form: Float64[Tensor, "P d d"] | None
 
-    def __call__(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
-        """f(x_1), …, f(x_N)."""
+    def __call__(self, h: Float[Tensor, "N H"]) -> Float[Tensor, "N P"]:
+        """f(h_1), …, f(h_N)."""
+        X, prior_mean = self.split(h)
         X64 = X.double()
         prior = _prior(self.kernel, self.shapes, self.frequencies, X64).T @ self.amplitudes  # [N, P]
         f = prior + self.features.cross(self.kernel, X64).T @ self.correction
         if self.beyond is not None and self.form is not None:
             f = f + self.beyond.through(X64, self.form)
-        return (X64 + f if self.skip else f).to(X)
+        return (f if prior_mean is None else prior_mean + f).to(h)
 
 
 @torch.no_grad()
@@ -61,6 +63,7 @@ def draw_functions(
         )
     kernel = copy.deepcopy(layer.kernel).requires_grad_(False)
     features = copy.deepcopy(layer.features).requires_grad_(False)
+    split = copy.deepcopy(layer).requires_grad_(False).split  # of the layer as it is now
     beyond = None if layer.horizon is None else Horizon(kernel, layer.horizon)
     m, S, R = layer.q.mean.double(), layer.q.scale_tril.double(), layer.inverse_cholesky()
 
@@ -75,8 +78,7 @@ def draw_functions(
         u0 = _inducing_of_prior(kernel, features, shapes, frequencies) @ amplitudes  # [M, P]
         correction = R.mT @ (v - R @ u0)  # Kuu⁻¹ (u − u_0) = L⁻ᵀ (v − L⁻¹ u_0)
         form = None if beyond is None else normal(len(S), kernel.dimension, kernel.dimension)
-        skip = layer.prior_mean == "identity"
-        return LayerFunction(kernel, features, skip, shapes, frequencies, amplitudes, correction, beyond, form)
+        return LayerFunction(kernel, features, split, shapes, frequencies, amplitudes, correction, beyond, form)
 
     return [draw() for _ in range(num_functions)]
 

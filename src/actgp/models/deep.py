@@ -46,9 +46,17 @@ class DeepGP(nn.Module):
         layers: The GP layers; each has as many inputs as the one before has outputs.
         likelihood: A gpytorch likelihood of one latent function for each output, or `SoftmaxLikelihood`.
         backbone: A module that the inputs go through first, such as the convolutions of a network.
+        keep_column: Whether `mean` and `network` give [N, 1] for one output, as a converted network may do, not [N].
     """
 
-    def __init__(self, layers: Sequence[GPLayer], likelihood: Likelihood, backbone: nn.Module | None = None) -> None:
+    def __init__(
+        self,
+        layers: Sequence[GPLayer],
+        likelihood: Likelihood,
+        backbone: nn.Module | None = None,
+        *,
+        keep_column: bool = False,
+    ) -> None:
         super().__init__()
         if not layers or not all(isinstance(layer, GPLayer) for layer in layers):
             names = [type(layer).__name__ for layer in layers]
@@ -61,7 +69,7 @@ class DeepGP(nn.Module):
                 )
         self.layers = nn.ModuleList(layers)
         self.likelihood = supported(likelihood, self.num_outputs, self.gp_layers[-1].input_dim)
-        self.backbone = backbone
+        self.backbone, self.keep_column = backbone, keep_column
 
     @property
     def num_outputs(self) -> int:
@@ -73,10 +81,15 @@ class DeepGP(nn.Module):
         """The layers, in order."""
         return list(self.layers)  # type: ignore[arg-type]
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the layers."""
+        return self.gp_layers[0].q.raw_mean.dtype
+
     def mean(self, X: Tensor) -> Tensor:
         """The composed means: the network's forward pass. [N] for one output, [N, P] for several."""
         *_, output = self._composed(self.gp_layers, self.enter(X))
-        return checks.squeezed(output)
+        return output if self.keep_column else checks.squeezed(output)
 
     def hidden_means(self, X: Tensor) -> list[Tensor]:
         """What each layer is given when the means of the layers before it are composed: X itself for the first."""
@@ -85,7 +98,7 @@ class DeepGP(nn.Module):
     def network(self) -> nn.Sequential:
         """The same function as a plain module of its own: nothing in it knows of Gaussian processes."""
         layers = [NetworkLayer(layer) for layer in self.gp_layers]
-        last = [nn.Flatten(0)] if self.num_outputs == 1 else []
+        last = [nn.Flatten(0)] if self.num_outputs == 1 and not self.keep_column else []
         backbone = [] if self.backbone is None else [copy.deepcopy(self.backbone)]
         return nn.Sequential(*backbone, *layers, *last)
 
@@ -109,7 +122,7 @@ class DeepGP(nn.Module):
         """
         h = self.enter(X)
         num_data = checks.integer(num_data, "num_data", minimum=len(X))
-        y = targets(self.likelihood, y, len(X), self.num_outputs, X.dtype)
+        y = targets(self.likelihood, y, len(X), self.num_outputs, h.dtype)
         constants, kl = self.constants_and_kl()
         paths = self.along(h, constants, self.noises(h, num_samples, generator=generator))  # [S, B, P]
         fit = adapter_of(self.likelihood).expected_log_prob(y, paths, generator).mean(0)  # [B]
@@ -164,7 +177,8 @@ class DeepGP(nn.Module):
         )
         constants, _ = self.constants_and_kl()
         S, widths = self._num_paths(num_samples), [layer.num_outputs for layer in self.gp_layers[:-1]]
-        noises = [noise.unsqueeze(1) for noise in normal_points(S, sum(widths), seed).to(X).split(widths, dim=1)]
+        points = normal_points(S, sum(widths), seed).to(constants[-1].mean)
+        noises = [noise.unsqueeze(1) for noise in points.split(widths, dim=1)]
         widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
         rows = max(1, CHUNK * torch.get_num_threads() // (S * widest))
         # Results have their place from the beginning: small ones that stay would keep large ones from being freed.
@@ -202,14 +216,22 @@ class DeepGP(nn.Module):
 
     def config(self) -> dict[str, Any]:
         """The arguments of its constructor, for files (`persistence`)."""
-        return {"layers": self.gp_layers, "likelihood": self.likelihood, "backbone": self.backbone}
+        parts = {"layers": self.gp_layers, "likelihood": self.likelihood, "backbone": self.backbone}
+        return {**parts, "keep_column": self.keep_column}
 
     def check_inputs(self, X: Tensor) -> Tensor:
-        """Returns X if it is finite, in the model's precision and, without a backbone, as wide as the first layer."""
+        """Returns X if it is finite, in the model's precision and, without a backbone, as wide as the first layer.
+
+        A backbone may take whole numbers, such as tokens or pixels.
+        """
         if self.backbone is None:
             checks.inputs(X, self.gp_layers[0].input_dim)
-        elif checks.finite(checks.tensor(X, "X"), "X").ndim < 2 or len(X) == 0:
+        elif not (isinstance(X, Tensor) and not X.is_floating_point() and not X.is_complex()):
+            checks.finite(checks.tensor(X, "X"), "X")
+        if self.backbone is not None and (X.ndim < 2 or len(X) == 0):
             raise ValueError(f"X must have shape [N, …] with at least one row, got {list(X.shape)}; pass a batch")
+        if not X.is_floating_point():
+            return X
         return checks.precision(X, (layer.q.raw_mean for layer in self.gp_layers))
 
     def enter(self, X: Tensor) -> Float[Tensor, "N D"]:
@@ -219,7 +241,7 @@ class DeepGP(nn.Module):
             return X
         h = self.backbone(X)
         if autocasting() and isinstance(h, Tensor):  # which the backbone is free to follow
-            h = h.to(self.gp_layers[0].q.raw_mean.dtype)
+            h = h.to(self.dtype)
         return checks.inputs(h, self.gp_layers[0].input_dim, "the backbone's output")
 
     @staticmethod

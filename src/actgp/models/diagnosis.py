@@ -99,7 +99,7 @@ def diagnose(model: SGPR | DeepGP, X: Tensor) -> Diagnosis:
     """
     if isinstance(model, DeepGP):
         reached = model.hidden_means(X)
-        layers = tuple(_diagnose(layer, h) for layer, h in zip(model.gp_layers, reached, strict=True))
+        layers = tuple(_diagnose(layer, layer.split(h)[0]) for layer, h in zip(model.gp_layers, reached, strict=True))
         return _concluded(layers, shares_of_deep(model, X))
     if not isinstance(model, SGPR):
         raise TypeError(

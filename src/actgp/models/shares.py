@@ -88,9 +88,10 @@ def _normalised(parts: Float[Tensor, "L 3"], noise: Float[Tensor, ""]) -> Varian
 
 def _parts(layer: GPLayer, h: Float[Tensor, "N D"]) -> list[Float[Tensor, "N P"]]:
     """Unexplained, posterior, orthogonal: the parts of a layer's variance."""
-    stays = layer.unexplained(h) * layer.kernel(h, diag=True)
+    X, _ = layer.split(h)
+    stays = layer.unexplained(h) * layer.kernel(X, diag=True)
     if (beyond := layer.beyond) is not None:
-        stays = stays + beyond.variance(h)
+        stays = stays + beyond.variance(X)
     C = layer.whiten(h) @ layer.q.scale_tril  # [P, N, M]
     first, *others = (block.square().sum(-1).T for block in C.split(layer.q.blocks, dim=-1))  # [N, P]
     return [stays.unsqueeze(-1).expand_as(first), first, sum(others, torch.zeros_like(first))]

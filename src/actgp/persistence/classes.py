@@ -123,8 +123,9 @@ def allows(hint: Any, value: object) -> bool:
 
 def in_words(hint: Any) -> str:
     """An annotation in words."""
-    if get_origin(hint) is Literal:
-        return f"one of {list(get_args(hint))}"
+    for option in options(hint):
+        if get_origin(option) is Literal:
+            return f"one of {list(get_args(option))}"
     if (item := items(hint)) is not None:
         return f"of type list, of {getattr(item, '__name__', item)}"
     names = ("None" if option is type(None) else getattr(option, "__name__", str(option)) for option in options(hint))

@@ -8,7 +8,7 @@ is for the worse. So stage 2 is judged by others, which had no part in stage 1, 
     stage 3   train 80 % + 10 % + 10 %
 
 Where stage 1 or 2 is left out, only 10 % are held out, and stage 3 follows upon stage 2 only. Rows that are given to
-judge by are divided between the stages in halves, and all others are trained on.
+judge by are divided between the two stages in halves, and all others are trained on.
 
 The order of minibatches can be taken up again where it was left.
 """
@@ -138,7 +138,8 @@ def data_of_stages(
         generator: Draws what is held out, and orders.
         given: Rows to judge by; None to hold out some of the others.
     """
-    first, second = _halves(model, given, device)
+    stages = int(recipe.network_steps > 0) + int(recipe.num_steps > 0)
+    first, second = _divided(model, given, device, stages)
     if isinstance(X, DataLoader):
         if y is not None:
             raise ValueError("a DataLoader gives X and y, got y again; leave it out")
@@ -149,7 +150,6 @@ def data_of_stages(
     if held_out == 0 or given is not None:
         whole = TensorBatches(X, y, recipe.batch_size, generator)
         return StageData(whole, first), StageData(whole, second)
-    stages = int(recipe.network_steps > 0) + int(recipe.num_steps > 0)
     order = torch.randperm(len(X), generator=generator).to(device)
     last = len(X) - held_out
     split = last - held_out if stages == 2 else last  # where there is one stage, one part is enough
@@ -165,13 +165,16 @@ def data_of_stages(
     return *parts, StageData(TensorBatches(X, y, recipe.batch_size, own), None)
 
 
-def _halves(model: DeepGP, given: Batch | None, device: torch.device) -> tuple[Batch | None, Batch | None]:
-    """Every other row for stage 1, and the rest for stage 2; a single row for both."""
+def _divided(
+    model: DeepGP, given: Batch | None, device: torch.device, stages: int
+) -> tuple[Batch | None, Batch | None]:
+    """Every other row for stage 1, and the rest for stage 2; all, or a single row, for the only stage or for both."""
     if given is None:
         return None, None
     X, y = _moved(model, *given, device)
-    stride = 2 * -(-len(X) // (2 * MOST_HELD_OUT))
-    second = slice(1 if len(X) > 1 else 0, None, stride)
+    halves = 2 if stages == 2 and len(X) > 1 else 1
+    stride = halves * -(-len(X) // (halves * MOST_HELD_OUT))
+    second = slice(halves - 1, None, stride)
     return (X[::stride], y[::stride]), (X[second], y[second])
 
 
@@ -187,7 +190,7 @@ def checked(model: DeepGP, X: Tensor | None, y: Tensor | None) -> Batch:
             "call fit(model, X, y), or wrap a data set in a DataLoader"
         )
     model.check_inputs(X)
-    y = targets(model.likelihood, y, len(X), model.num_outputs, X.dtype)
+    y = targets(model.likelihood, y, len(X), model.num_outputs, model.dtype)
     if model.backbone is None:
         checks.measurable(X, "X")
     if y.is_floating_point():

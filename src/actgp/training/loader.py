@@ -91,4 +91,4 @@ class LoaderBatches:
             )
         X, y = (part.to(self.device) for part in batch)
         self.model.check_inputs(X)
-        return X, targets(self.model.likelihood, y, len(X), self.model.num_outputs, X.dtype)
+        return X, targets(self.model.likelihood, y, len(X), self.model.num_outputs, self.model.dtype)

@@ -11,6 +11,7 @@ from actgp.persistence import savable
 
 ObjectiveName = Literal["elbo", "predictive"]
 PREDICTIVE_WEIGHT = 0.3  # of the KL, in the predictive objective
+CONVERTED_STEPS = 1_000  # of a converted network
 Stopped = Literal["converged", "steps", "stalled", "callback"]
 
 
@@ -78,7 +79,12 @@ class Recipe:
 
     @staticmethod
     def suited_to(model: DeepGP) -> "Recipe":
-        """The default: the ELBO for one layer, where it is tight; the predictive objective for several."""
+        """The default: the ELBO for one layer, where it is tight; the predictive objective for several.
+
+        A converted network, which is carried as the prior mean, is trained already: few steps, and no stage 1.
+        """
+        if any(layer.prior_mean == "carried" for layer in model.gp_layers):
+            return Recipe(network_steps=0, num_steps=CONVERTED_STEPS, objective="elbo", num_samples=1)
         if len(model.gp_layers) == 1:
             return Recipe(objective="elbo", num_samples=1)
         return Recipe()

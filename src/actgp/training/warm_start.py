@@ -15,15 +15,13 @@ Before that, inducing points beside activations are placed at the centres of clu
 take no part in the network while their means are zero, and moving them leaves it as it is.
 """
 
-import importlib
-import warnings
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from torch import Tensor
 
-from actgp.features import DecoupledFeatures
+from actgp.features import DecoupledFeatures, centres
 from actgp.layers import GPLayer, mean_function
 from actgp.likelihoods import adapter_of
 from actgp.linalg import block_posterior_scale
@@ -44,7 +42,6 @@ from actgp.training.recipe import Recipe
 OUTLIER_WIDTH = 10.0  # ω, relative to the error
 ROWS_TO_JUDGE_BY = 1_000
 ROWS_TO_CLUSTER = 10_000
-APART = 1e-3  # of the spread of the rows: what keeps centres of repeated rows from falling together
 FACTORS = (10.0, 10.0**0.5)  # of the steps in which scales are sought: first long ones, then shorter ones
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e4
 SEED = 0
@@ -202,20 +199,3 @@ def _trained(layer: GPLayer, features: DecoupledFeatures) -> bool:
     first = features.blocks[0]
     parameters = layer.q.mean[first:] if features.mean_from == "both" else layer.q.raw_scale_tril[:, first:, first:]
     return bool(parameters.any())
-
-
-def centres(X: Float[Tensor, "N D"], number: int, seed: int) -> Float[Tensor, "K D"]:
-    """Centres of clusters of rows, no two the same."""
-    rows = X.detach().cpu().double()
-    g = torch.Generator().manual_seed(seed)
-    if len(rows) > number:
-        # only now: importing scikit-learn takes as long as importing torch
-        cluster, exceptions = (importlib.import_module(f"sklearn.{name}") for name in ("cluster", "exceptions"))
-        clusters = cluster.MiniBatchKMeans(number, random_state=seed % 2**32, n_init=1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", exceptions.ConvergenceWarning)  # rows that repeat give fewer clusters
-            chosen = torch.from_numpy(clusters.fit(rows.numpy()).cluster_centers_)
-    else:
-        chosen = rows[torch.arange(number) % len(rows)]
-    spread = rows.std(0, correction=0).clamp_min(APART)
-    return (chosen + APART * spread * torch.randn(chosen.shape, generator=g, dtype=torch.float64)).to(X)

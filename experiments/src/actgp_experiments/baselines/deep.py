@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp.activations import Softplus
-from actgp.features import InducingPoints
+from actgp.features import InducingPoints, centres
 from actgp.kernels import ArcCosine
 from actgp.layers import GPLayer, PriorMean
 from actgp.models import DeepGP, Layers, deep_gp
@@ -28,7 +28,6 @@ from actgp.training.objectives import Evaluation, posterior_score
 from actgp.training.recipe import Recipe
 from actgp.training.stage import Schedule, Stage
 from actgp.training.stages import draw_means, network_stage
-from actgp.training.warm_start import centres
 from actgp_experiments.baselines.network import SMALLEST_VARIANCE, hold_out
 from actgp_experiments.baselines.predictor import Settings, mixture
 from actgp_experiments.metrics import Predictive
