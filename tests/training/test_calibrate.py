@@ -184,9 +184,12 @@ def test_a_temperature_divides_what_is_latent(generator: torch.Generator) -> Non
     assert posterior_score(deep, X, y) > before + 0.1
 
 
-def test_a_model_that_is_right_stays_nearly_as_it_is(generator: torch.Generator) -> None:
+def test_a_model_that_is_right_stays_nearly_as_it_is(
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actgp.training.calibrate.PATHS", 20)
     deep = classifier(SoftmaxLikelihood(num_classes=3, mixing_weights=False), 3)
-    X = torch.randn(3_000, 2, dtype=torch.float64, generator=generator)
+    X = torch.randn(600, 2, dtype=torch.float64, generator=generator)
     y = torch.multinomial(deep.predict(X, 200).probabilities, 1, generator=generator)[:, 0]
     variance = deep.gp_layers[-1].kernel.variance.item()
     settle_temperature(deep, X, y)
