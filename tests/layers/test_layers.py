@@ -154,7 +154,5 @@ def test_a_prior_mean_is_added_to_the_layer(prior_mean: str, generator: torch.Ge
 
 def test_a_prior_mean_of_another_shape_is_refused() -> None:
     layer = actgp.GPLayer(actgp.ArcCosine(3), actgp.InducingPoints(torch.randn(5, 3)), 2, torch.nn.Linear(3, 1))
-    with pytest.raises(
-        ValueError, match=r"a prior mean must give \[4, 2\], got \[4, 1\]; wrap it in a module"
-    ):
+    with pytest.raises(ValueError, match=r"a prior mean must give \[4, 2\], got \[4, 1\]; wrap it in a module"):
         layer(torch.zeros(4, 3))
