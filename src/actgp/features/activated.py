@@ -58,6 +58,7 @@ class ActivatedFeatures(InducingFeatures):
         M = checks.integer(num_inducing, "num_inducing", minimum=1)
         self.num_levels = checks.integer(num_levels, "num_levels", minimum=1)
         self.activation = activation_of(activation)
+        self._learnt = any(True for _ in self.activation.parameters())
         self.weights = nn.Parameter(nn.functional.normalize(torch.randn(M, self.dimension, generator=generator)))
         if (largest := self._energies().abs().max().item()) > LARGEST_ENERGY:
             raise ValueError(
@@ -92,7 +93,7 @@ class ActivatedFeatures(InducingFeatures):
 
     def _energies(self) -> Float64[Tensor, " L"]:
         """a_n, found once for an activation that is not learnt, unless its state changes."""
-        if any(True for _ in self.activation.parameters()):
+        if self._learnt:
             return self.activation.energies(self.dimension, self.num_levels)
         state = [buffer.tolist() for buffer in self.activation.buffers()]
         if self._found is None or self._found[0] != state:

@@ -16,7 +16,6 @@ from actgp.models import GPR, SGPR, DeepGP
 from actgp.training.checkpoint import resume_run, save_run, saved_seeds
 from actgp.training.data import backbone_features, checked, data_of_stages
 from actgp.training.exact import fit_exactly
-from actgp.training.last_layer import check_solvable
 from actgp.training.objectives import check_priors
 from actgp.training.recipe import FitResult, Recipe
 from actgp.training.stage import Callback, Step, is_frozen
@@ -92,8 +91,6 @@ def fit(
     recipe = Recipe.suited_to(model) if recipe is None else recipe
     if isinstance(X, Tensor) and is_frozen(model.backbone):
         return _fit_head(model, X, y, recipe, held_out, device, checkpoint, callback, generator, progress)
-    if recipe.solve:
-        check_solvable(model)
     if checkpoint is not None and Path(checkpoint).exists():
         seeds = saved_seeds(checkpoint)
     else:
@@ -130,8 +127,6 @@ def _fit_head(
     for rows in ((X, y), held_out or (X, y)):  # before anything is moved, or goes through the backbone
         checked(model, *rows)
     head = DeepGP(model.gp_layers, model.likelihood)  # the same layers
-    if recipe.solve:
-        check_solvable(head)
     if device is not None:
         model.to(device)
 

@@ -26,7 +26,6 @@ from actgp.training.calibrate import (
     settle_temperature,
 )
 from actgp.training.data import Batch, Batches, StageData
-from actgp.training.last_layer import solve_last_layer
 from actgp.training.natural import NaturalGradient
 from actgp.training.objectives import (
     Evaluation,
@@ -145,8 +144,6 @@ def _prepare(run: Run, weights: torch.Generator) -> None:
         place_points(run.model, run.batches, run.seeds[1])
         bound_noise_by_rounding(run.model, run.batches, run.judges)
         warm_start(run.model, run.batches, run.recipe, run.kl_weight)
-        if run.recipe.solve:
-            solve_last_layer(run.model, run.batches, run.kl_weight)
     train_mode(run.model)
 
 
