@@ -163,5 +163,9 @@ def test_arguments_that_cannot_be_used_are_refused() -> None:
         actgp.convert(network, X.double())
     with pytest.raises(ValueError, match="a network of one output needs a likelihood for labels, got none; pass e.g."):
         actgp.convert(network, X, torch.ones(len(X), dtype=torch.long))
+    with pytest.raises(ValueError, match=r"y must have shape \[40\] or \[40, 1\], one row for each row of X, got"):
+        actgp.convert(network, X, torch.ones(39))
+    with torch.no_grad():  # a network without an error
+        actgp.convert(network, X, network(X))
     model, _ = actgp.convert(network, X, torch.ones(len(X)), likelihood=BernoulliLikelihood())
     assert model.predict(X).probabilities.shape == (len(X), 2)

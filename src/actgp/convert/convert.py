@@ -38,6 +38,7 @@ FEWEST_ROWS = 10
 MOST_INPUTS = 200  # columns of X up to which the GP sees them
 NOISE = 0.1  # relative to the variance of the outputs, where there are no targets
 SMALLEST_NOISE = 1e-5  # likewise, relative to that
+TINY = 1e-30  # the least variance, where the network makes no error at all
 LOGITS = 1.0  # the prior variance of what is added to logits
 
 
@@ -129,17 +130,18 @@ def convert(
     z = (torch.cat(parts, dim=1).to(dtype) - centre) * scale
     anchor = Anchor(own, head, select, sees_inputs, centre, scale)
 
-    if likelihood is None:
-        likelihood = _likelihood(outputs, y, z.shape[1] + P)
-    adapter = adapter_of(supported(likelihood, P, z.shape[1] + P))
-    values = None if y is None else targets(likelihood, y, len(X), P, dtype)
+    chosen = _likelihood(outputs, y, z.shape[1] + P) if likelihood is None else likelihood
+    adapter = adapter_of(supported(chosen, P, z.shape[1] + P))
+    values = None if y is None else targets(chosen, y, len(X), P, dtype)
     error = (outputs - values).square().mean().item() if values is not None and adapter.squared_error else None
+    expected = _expected_error(outputs) if error is None else error
+    if likelihood is None and adapter.squared_error:
+        chosen.noise = max(expected, 10 * SMALLEST_NOISE * _expected_error(outputs))
     seed = int(torch.randint(2**31, (), generator=generator))
     layer = GPLayer(ArcCosine(z.shape[1]), InducingPoints(centres(z, M, seed)), P, "carried")
-    expected = _expected_error(outputs) if error is None else error
     mean_square = z.square().sum(1).mean().item() + 1  # E r²
-    layer.kernel.variance = (expected if adapter.squared_error else LOGITS) / mean_square
-    model = DeepGP([layer], likelihood, anchor, keep_column=not found.flat).to(X.device, dtype)
+    layer.kernel.variance = max(expected if adapter.squared_error else LOGITS, TINY) / mean_square
+    model = DeepGP([layer], chosen, anchor, keep_column=not found.flat).to(X.device, dtype)
     return model, ConversionReport(
         network=type(network).__name__,
         num_inputs=X.shape[1] if sees_inputs else 0,
@@ -175,7 +177,7 @@ def _checked(network: nn.Module, X: Tensor) -> Tensor:
 
 
 def _likelihood(outputs: Float[Tensor, "N P"], y: Tensor | None, input_dim: int) -> Likelihood:
-    """Softmax for labels, else Gaussian noise with outliers that varies, as wide as the network's error."""
+    """Softmax for labels, else Gaussian noise with outliers that varies."""
     P = outputs.shape[1]
     if isinstance(y, Tensor) and not y.is_floating_point():
         if P == 1:
@@ -184,17 +186,8 @@ def _likelihood(outputs: Float[Tensor, "N P"], y: Tensor | None, input_dim: int)
                 "gpytorch.likelihoods.BernoulliLikelihood() for two classes with a probit, or y.float() for numbers"
             )
         return SoftmaxLikelihood(num_classes=P, num_features=P, mixing_weights=False)
-    expected = _expected_error(outputs)
-    constraint = GreaterThan(SMALLEST_NOISE * expected)
-    likelihood = ContaminatedGaussianLikelihood(noise_constraint=constraint, input_dim=input_dim)
-    likelihood.noise = (
-        expected
-        if y is None
-        else max(
-            (outputs - y.reshape(outputs.shape).to(outputs)).square().mean().item(), 10 * SMALLEST_NOISE * expected
-        )
-    )
-    return likelihood
+    constraint = GreaterThan(SMALLEST_NOISE * _expected_error(outputs))
+    return ContaminatedGaussianLikelihood(noise_constraint=constraint, input_dim=input_dim)
 
 
 def _expected_error(outputs: Float[Tensor, "N P"]) -> float:
