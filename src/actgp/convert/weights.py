@@ -81,7 +81,7 @@ def convert_weights(
     Example:
         >>> import actgp, torch
         >>> net = torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.Softplus(), torch.nn.Linear(16, 1))
-        >>> deep, report = actgp.convert(net, torch.randn(200, 3))
+        >>> deep, report = actgp.convert_weights(net, torch.randn(200, 3))
     """
     tolerance = checks.real(tolerance, "tolerance", example=TOLERANCE)
     if not tolerance > 0:

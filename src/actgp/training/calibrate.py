@@ -1,4 +1,4 @@
-"""What is chosen after stage 2, by rows that were held out of it: how wide predictions are, while means stay.
+"""Calibration after stage 2: rows that were held out of it choose how wide predictions are, while means stay.
 
 Gaussian noise: as long as m and S move, the noise has to cover errors that they have yet to remove, and it follows them
 slowly; where data have hardly any noise, stage 2 ends with too much of it. The same is true of the other two parts of a
@@ -12,7 +12,7 @@ Classes: a temperature T, by which all latent functions are divided (Guo et al.,
 variance v / T² and the same q is f / T. T is never below one: rows that are like the training data may make a model
 less sure, but say nothing of inputs that are unlike them.
 
-Few rows say little. So each choice is judged by the log density of the rows plus that of a prior, under which the
+Few rows say little. So each choice maximises the log density of the rows plus that of a prior, under which the
 logarithms of the factors, or of T, are normal about zero.
 
 Targets that are rounded, such as marks and counts, are a case apart: a density may be as high as it likes at a whole
@@ -221,7 +221,7 @@ def bound_noise_by_rounding(model: DeepGP, batches: Batches, held_out: Batch | N
     Args:
         model: The model after stage 1.
         batches: What it is trained on.
-        held_out: Rows to judge the network by, if there are any: it may know the others by heart.
+        held_out: Rows to measure the network's errors on, if there are any: it may have overfitted the others.
     """
     if not has_free_noise(model) or not model.gp_layers[-1].q.mean.any():
         return

@@ -1,14 +1,14 @@
-"""The data of a run: minibatches without end, and which rows a stage is trained on and judged by.
+"""The data of a run: minibatches without end, and which rows a stage is trained on and validated on.
 
-Rows that have chosen where stage 1 ends favour the network that it ends with: judged by them, almost any change of it
-is for the worse. So stage 2 is judged by others, which had no part in stage 1, and those of stage 1 join its training:
+Rows that have chosen where stage 1 ends favour the network that it ends with: on them, almost any change of it is for
+the worse. So stage 2 is validated on others, which had no part in stage 1, and those of stage 1 join its training:
 
-    stage 1   train 80 %   judge 10 %   —
-    stage 2   train 80 % + 10 %         judge 10 %
+    stage 1   train 80 %   validate 10 %   —
+    stage 2   train 80 % + 10 %            validate 10 %
     stage 3   train 80 % + 10 % + 10 %
 
-Where stage 1 or 2 is left out, only 10 % are held out, and stage 3 follows upon stage 2 only. Rows that are given to
-judge by are divided between the two stages in halves, and all others are trained on.
+Where stage 1 or 2 is left out, only 10 % are held out, and stage 3 follows upon stage 2 only. Held-out rows that are
+given are divided between the two stages in halves, or belong to the only stage, and all others are trained on.
 
 The order of minibatches can be taken up again where it was left.
 """
@@ -136,7 +136,7 @@ def data_of_stages(
         recipe: How much is held out.
         device: Where the data go.
         generator: Draws what is held out, and orders.
-        given: Rows to judge by; None to hold out some of the others.
+        given: Held-out rows; None to hold out some of the others.
     """
     stages = int(recipe.network_steps > 0) + int(recipe.num_steps > 0)
     first, second = _divided(model, given, device, stages)
@@ -179,7 +179,7 @@ def _divided(
 
 
 def checked(model: DeepGP, X: Tensor | None, y: Tensor | None) -> Batch:
-    """Rows that a model can be trained on or judged by; no gradients go to them."""
+    """Rows that a model can be trained or validated on; no gradients go to them."""
     if X is None or (y is None and isinstance(X, Tensor)):
         raise ValueError(
             f"{type(model).__name__} is trained on minibatches of X and y, got none; call fit(model, X, y)"

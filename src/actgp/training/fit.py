@@ -44,8 +44,8 @@ def fit(
 
     GPR and SGPR hold their data and have an exact objective: L-BFGS, for `recipe.num_steps` (200) or until it
     converges. SVGP and DeepGP are trained on minibatches in stages: as a network; after a warm start in closed form, as
-    a posterior; and, if rows were held out to judge these by, as a posterior of all rows. An interrupt leaves the model
-    as it was after the last step, with predictions as wide as held-out rows have chosen, if they have. Where targets
+    a posterior; and, if rows were held out to validate these, as a posterior of all rows. An interrupt leaves the model
+    as it was after the last step, with predictions calibrated by held-out rows, if that was done before. Where targets
     are rounded, Gaussian noise is kept above the rounding. Priors that are registered on parameters, by gpytorch's
     `register_prior`, enter every objective: parameters are fitted a posteriori. A backbone is trained in all stages,
     unless none of its parameters requires a gradient: then the layers are fitted to what it makes of X.
@@ -55,8 +55,8 @@ def fit(
         X: Inputs, or a DataLoader that gives pairs (X, y). Not for GPR and SGPR.
         y: Targets, where X is a tensor.
         recipe: Objective, steps and rates; what suits the model by default.
-        held_out: Rows (X, y) to judge by, half of them, and at most 1,000, for each stage; then all of X is trained on.
-            For a DataLoader, and for a backbone that has been trained on X already.
+        held_out: Rows (X, y) to validate on, half of them for each stage, or all where there is one, at most 1,000;
+            then all of X is trained on. For a DataLoader, and for a network that has been trained on X already.
         device: Where to train: model and data are moved there. Where the model is, by default.
         checkpoint: A file that the run is saved to every few seconds, and taken up from if it is there: run again what
             was interrupted or killed, and it ends with the same model.

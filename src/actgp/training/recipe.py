@@ -30,8 +30,8 @@ class Recipe:
         validation: The part of the rows that is held out of each stage, if data are tensors of at least 200 rows:
             stages end with the parameters that predicted them best. At most 1,000 rows for each. 0 holds out none.
         solve: Whether q(u) of the last layer is found in closed form before stage 2, for plain Gaussian noise.
-        settle: Whether rows that were held out of stage 2 choose, at its end, how wide predictions are.
-        rejoin: Whether rows that were held out, and not given for that, are trained on at last: stage 3,
+        settle: Whether predictions are calibrated at the end of stage 2: its held-out rows choose how wide they are.
+        rejoin: Whether there is a stage 3, in which rows that `fit` has held out itself are trained on, too:
             `num_steps` // 8 steps at lower rates.
         num_samples: S, the paths sampled through the hidden layers in each step.
         network_rate: Adam's learning rate in stage 1.

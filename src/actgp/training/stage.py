@@ -27,7 +27,7 @@ WARM_UP = 50  # steps in which rates rise, while Adam has no estimate of its mom
 
 @dataclass
 class Schedule:
-    """Judges the mean objective of windows of steps; a window is a third of the patience.
+    """The factor of all rates, cut on a plateau of the mean objective of windows, each a third of the patience long.
 
     Attributes:
         num_steps: Of the stage.
@@ -73,7 +73,7 @@ class Schedule:
 
 
 class Step(NamedTuple):
-    """What a callback is told after each step.
+    """What a callback is called with after each step.
 
     Attributes:
         stage: "network", "posterior" or "final".
@@ -103,17 +103,18 @@ class Stage:
         evaluate: The loss and the objective of a minibatch.
         optimisers: Step together; each group of parameters keeps its first rate as `initial_lr`.
         schedule: The factor of all rates.
-        monitor: How well held-out rows are predicted, the higher the better; None where there are none.
-        memory: Of the running average of parameters, in steps, which the stage is judged by and ends with: the noise of
-            minibatches and paths averages out. 0 for the parameters themselves.
-        hope: Patiences without a better judgement after which the stage ends early; None if it never does.
+        monitor: The score of held-out rows, the higher the better; None where there are none.
+        memory: The length, in steps, of the exponential moving average of parameters that the stage is scored with and
+            ends with: the noise of minibatches and paths averages out. 0 for the parameters themselves.
+        hope: Early stopping: the stage ends when the score has not improved for so many times `schedule.patience`
+            steps; None if it never does.
         objectives: The objective at each step so far.
         skipped: Steps that were skipped because something in them was not finite.
         stopped: Why the stage ended; None while it goes on.
         best_score: The highest that the monitor has seen.
         best_step: After which step.
         best: The parameters then.
-        average: The running average of each parameter.
+        average: The exponential moving average of each parameter.
     """
 
     name: str
@@ -139,7 +140,7 @@ class Stage:
     def run(self, batches: Batches, report: Report, callback: Callback | None, after: Callable[[], None]) -> None:
         """Steps until the stage has stopped; `after` is called when a step is complete.
 
-        With a monitor the stage begins with its judgement, so that it never ends worse than it began.
+        With a monitor the model is scored before the first step, too, so that the stage never ends worse than it began.
         """
         if self.schedule.num_steps == 0:
             self.stopped = "steps"

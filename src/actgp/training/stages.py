@@ -3,7 +3,7 @@
 Stage 1 trains the composed means as a network, in whitened coordinates: the parameters are m, not V = L⁻ᵀ m, so that
 Adam sees well-scaled directions, and ‖m‖² is the norm that the KL will charge. Stage 2, after `warm_start`, trains
 everything, q(u) by natural gradients. Stage 3 is a short second one, at lower rates, on the rows that stage 2 was
-trained on and those that it was judged by.
+trained on and those that were held out of it.
 """
 
 import copy
@@ -57,15 +57,15 @@ class Run:
     Attributes:
         model: The model.
         recipe: How it is trained.
-        data: The rows of each stage, to train on and to judge by.
+        data: The rows of each stage, to train on and held out.
         generator: Draws the paths through hidden layers.
         stages: One for each part of the data.
         current: Which of them is under way; their number when the run is complete.
         after_network: The model at the end of stage 1.
         seconds: How long the run took until the last checkpoint.
         seeds: Of all that is random in the run.
-        judges_given: Whether the rows to judge by were given, and not taken from the others.
-        factors: What rows held out of stage 2 have chosen, until it is applied at the end.
+        judges_given: Whether the held-out rows were given, and not taken from the others.
+        factors: What calibration has chosen by the held-out rows of stage 2, until it is applied at the end.
     """
 
     model: DeepGP
@@ -87,7 +87,7 @@ class Run:
 
     @property
     def judges(self) -> Batch | None:
-        """The rows that stage 2 is judged by."""
+        """The held-out rows of stage 2."""
         return self.data[1].held_out
 
     @property
@@ -151,7 +151,7 @@ def _prepare(run: Run, weights: torch.Generator) -> None:
 
 
 def _calibrate(run: Run) -> None:
-    """Asks rows held out of stage 2 for factors, to be applied at the end, or, if they were given, a temperature."""
+    """Chooses factors by the held-out rows of stage 2, to be applied at the end; by given ones, a temperature too."""
     if run.judges is None:
         return
     run.model.eval()
@@ -236,7 +236,7 @@ def posterior_stage(
 
 
 def final_stage(model: DeepGP, recipe: Recipe, num_data: int, generator: torch.Generator, kl_weight: float) -> Stage:
-    """As stage 2, on all rows: nobody judges."""
+    """As stage 2, on all rows: none are held out."""
     gently = replace(
         recipe,
         num_steps=recipe.num_steps // LAST_PART,
