@@ -1,8 +1,10 @@
-"""The rooms: one-way imports, true public names, small files, quiet library."""
+"""The nine layers of the library: one-way imports, true public names, small files."""
 
 import ast
 import importlib
 import pkgutil
+import re
+import tomllib
 from pathlib import Path
 
 import jaxtyping
@@ -29,6 +31,14 @@ PACKAGES = [
 def test_imports_run_one_way(capsys: pytest.CaptureFixture[str]) -> None:
     exit_code = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
     assert exit_code == 0, capsys.readouterr().out
+
+
+def test_contributing_shows_the_nine_layers_of_the_import_contract() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    rows = re.findall(r"^\| \d \| (.*?) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    shown = [sorted(re.findall(r"`(\w+)`", row)) for row in rows]
+    assert shown == [sorted(layer.split(" : ")) for layer in contract["layers"]]
+    assert len(shown) == 9
 
 
 @pytest.mark.parametrize("package", PACKAGES)

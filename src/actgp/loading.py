@@ -25,8 +25,9 @@ def load(
     Args:
         path: The file.
         backbone: For a model with a backbone, a module of the same structure, or the one that was given to `hybrid`,
-            with any weights; it is given the saved tensors. Or the network that was given to `convert`: its front is
-            copied, and given the saved tensors.
+            with any weights; it is given the saved tensors. Or the network that was given to `convert_weights`: its
+            front is copied, and given the saved tensors. For a model of `convert`, the backbone of the same network
+            converted again.
 
     Example:
         >>> import actgp, tempfile
@@ -53,7 +54,7 @@ def load(
 
 
 def as_saved(saved: SavedBackbone, given: nn.Module | None) -> nn.Module | None:
-    """The saved backbone, with other tensors, from the module given to `hybrid`, or the network given to `convert`.
+    """The saved backbone, with other tensors, from what was given to `hybrid` or to `convert_weights`.
 
     Anything else stays as it is.
     """
@@ -68,7 +69,7 @@ def as_saved(saved: SavedBackbone, given: nn.Module | None) -> nn.Module | None:
 
 
 def _front(network: nn.Module) -> nn.Module | None:
-    """What `convert` would cut off a network."""
+    """What `convert_weights` would cut off a network."""
     try:
         return split(network).backbone
     except (TypeError, ValueError):  # no network that can be converted

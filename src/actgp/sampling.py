@@ -1,4 +1,4 @@
-"""Quasi-random points of the normal distribution: fewer of them tell more than independent draws do. Seeds."""
+"""Quasi-random points of the normal distribution, which cover it better than as many independent draws. Seeds."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

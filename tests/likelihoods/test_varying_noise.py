@@ -192,7 +192,7 @@ def test_training_finds_where_noise_is() -> None:
     X = torch.randn(600, 2, generator=generator(3))
     sd = torch.where(X[:, 0] > 0, 0.5, 0.1)
     y = torch.sin(2 * X[:, 1]) + sd * torch.randn(600, generator=generator(4))
-    recipe = actgp.Recipe(network_steps=100, num_steps=100, learning_rate=0.05, settle=False)
+    recipe = actgp.Recipe(network_steps=100, num_steps=100, learning_rate=0.05, calibrate=False)
     scores = []
     for likelihood in (None, actgp.ContaminatedGaussianLikelihood()):
         model = actgp.deep_gp(2, 1, 2, 16, likelihood=likelihood, generator=generator())

@@ -13,11 +13,11 @@ from gpytorch.likelihoods import BernoulliLikelihood, GaussianLikelihood, Likeli
 import actgp
 from actgp import Recipe
 from actgp.training import calibrate
-from actgp.training.calibrate import apply_factors, choose_factors, settle_temperature
+from actgp.training.calibrate import apply_factors, calibrate_temperature, choose_factors
 from actgp.training.objectives import posterior_score
 
 
-def settle(deep: actgp.DeepGP, X: torch.Tensor, y: torch.Tensor) -> None:
+def calibrated(deep: actgp.DeepGP, X: torch.Tensor, y: torch.Tensor) -> None:
     factors = choose_factors(deep, X, y)
     assert factors is not None
     apply_factors(deep, factors)
@@ -44,7 +44,7 @@ def rows(number: int, sd: float) -> tuple[torch.Tensor, torch.Tensor]:
 def test_many_rows_find_the_noise(start: float) -> None:
     deep, (X, y) = model(start), rows(2_000, sd=0.2)
     before = posterior_score(deep, X, y)
-    settle(deep, X, y)
+    calibrated(deep, X, y)
     assert deep.likelihood.noise.item() == pytest.approx(y.square().mean().item(), rel=0.02)
     assert posterior_score(deep, X, y) >= before
 
@@ -56,7 +56,7 @@ def test_rows_find_the_noise_among_outliers_which_keep_theirs() -> None:
     contaminated.likelihood = actgp.ContaminatedGaussianLikelihood().double()
     contaminated.likelihood.noise, contaminated.likelihood.outlier_noise = 0.1, 36.0
     for deep in (gaussian, contaminated):
-        settle(deep, X, y)
+        calibrated(deep, X, y)
     assert contaminated.likelihood.noise.item() == pytest.approx(0.04, rel=0.1)
     assert contaminated.likelihood.outlier_noise.item() == pytest.approx(36.0)
     assert gaussian.likelihood.noise.item() > 0.2
@@ -66,7 +66,7 @@ def test_few_rows_say_little() -> None:
     changes = []
     for number in (2, 20, 2_000):
         deep = model(4.0)
-        settle(deep, *rows(number, sd=0.2))
+        calibrated(deep, *rows(number, sd=0.2))
         changes.append(log(4.0 / deep.likelihood.noise.item()))
     assert 0 < changes[0] < changes[1] < changes[2]
     assert changes[0] < 2.0
@@ -117,7 +117,7 @@ def test_a_model_that_is_less_sure_than_it_may_be_learns_so_and_keeps_its_means(
     X = torch.randn(600, 3, dtype=torch.float64, generator=generator)
     y = deep.mean(X)[:, None].detach() + 0.1 * torch.randn(600, 1, dtype=torch.float64, generator=generator)
     before = [deep.mean(X), *(layer(X).variance for layer in deep.gp_layers), posterior_score(deep, X, y)]
-    settle(deep, X, y)
+    calibrated(deep, X, y)
     after = [deep.mean(X), *(layer(X).variance for layer in deep.gp_layers), posterior_score(deep, X, y)]
     torch.testing.assert_close(after[0], before[0])
     assert all((new < 0.8 * old).all() for new, old in zip(after[1:-1], before[1:-1], strict=True))
@@ -128,7 +128,7 @@ def test_the_factors_are_those_of_the_parts_of_the_variance(generator: torch.Gen
     deep = unsure(0.5, generator)
     X = torch.randn(5, 3, dtype=torch.float64, generator=generator)
     old = [variance_parts(layer, X) for layer in deep.gp_layers]
-    calibrate._dials(deep)(2.0, 3.0, 0.25)
+    calibrate._multiplier(deep)(2.0, 3.0, 0.25)
     assert deep.likelihood.noise.item() == pytest.approx(0.02)
     for layer, (of_q, unexplained) in zip(deep.gp_layers, old, strict=True):
         new = variance_parts(layer, X)
@@ -151,7 +151,7 @@ def test_what_is_fixed_stays(generator: torch.Generator) -> None:
     last.q.requires_grad_(False)
     kept = [first.kernel.variance.clone(), last.q.mean.clone(), last.q.raw_scale_tril.clone(), last.kernel.variance]
     S = first.q.scale_tril.clone()
-    calibrate._dials(deep)(1.0, 4.0, 0.25)
+    calibrate._multiplier(deep)(1.0, 4.0, 0.25)
     now = [first.kernel.variance, last.q.mean, last.q.raw_scale_tril, last.kernel.variance]
     assert all(torch.equal(new, old) for new, old in zip(now, kept, strict=True))
     torch.testing.assert_close(first.q.scale_tril, 2.0 * S)
@@ -175,7 +175,7 @@ def test_a_temperature_divides_what_is_latent(generator: torch.Generator) -> Non
     X = torch.randn(400, 2, dtype=torch.float64, generator=generator)
     y = torch.randint(2, (400, 1), generator=generator).double()  # nothing to be known
     before, paths = posterior_score(deep, X, y), deep.paths(X, 3, generator=torch.Generator().manual_seed(0))
-    settle_temperature(deep, X, y)
+    calibrate_temperature(deep, X, y)
     after = deep.paths(X, 3, generator=torch.Generator().manual_seed(0))
     T = (paths.mean / after.mean).mean().detach()
     assert T > 5
@@ -192,14 +192,14 @@ def test_a_model_that_is_right_stays_nearly_as_it_is(
     X = torch.randn(600, 2, dtype=torch.float64, generator=generator)
     y = torch.multinomial(deep.predict(X, 200).probabilities, 1, generator=generator)[:, 0]
     variance = deep.gp_layers[-1].kernel.variance.item()
-    settle_temperature(deep, X, y)
+    calibrate_temperature(deep, X, y)
     assert 0.5 * variance < deep.gp_layers[-1].kernel.variance.item() <= variance
     variance = deep.gp_layers[-1].kernel.variance.item()
-    settle_temperature(deep, X, deep.predict(X, 50).probabilities.argmax(-1))  # surer than it is it never becomes
+    calibrate_temperature(deep, X, deep.predict(X, 50).probabilities.argmax(-1))  # surer than it is it never becomes
     assert deep.gp_layers[-1].kernel.variance.item() == variance
     deep.gp_layers[-1].kernel.raw_variance.requires_grad_(False)
     variance = deep.gp_layers[-1].kernel.variance.item()
-    settle_temperature(deep, X, (y + 1) % 3)
+    calibrate_temperature(deep, X, (y + 1) % 3)
     assert deep.gp_layers[-1].kernel.variance.item() == variance
 
 
@@ -209,7 +209,7 @@ def test_fit_ends_with_what_held_out_rows_say(monkeypatch: pytest.MonkeyPatch) -
     still = Recipe(network_steps=0, num_steps=1, learning_rate=1e-9, natural_rate=1e-9)
     noises = {}
     for validation, settles in ((0.0, True), (0.25, False), (0.25, True)):
-        deep, recipe = model(4.0), replace(still, validation=validation, settle=settles)
+        deep, recipe = model(4.0), replace(still, validation=validation, calibrate=settles)
         actgp.fit(deep, X, y[:, 0], recipe, progress=False)
         noises[validation, settles] = deep.likelihood.noise.item()
     assert noises[0.0, True] == pytest.approx(4.0, rel=1e-3)  # nothing was held out
@@ -234,13 +234,13 @@ def test_an_interrupt_of_the_last_stage_keeps_what_they_say(monkeypatch: pytest.
 def test_a_temperature_is_chosen_only_by_rows_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     module = import_module("actgp.training.stages")
-    monkeypatch.setattr(module, "settle_temperature", lambda deep, X, y: asked.append(len(X)))
+    monkeypatch.setattr(module, "calibrate_temperature", lambda deep, X, y: asked.append(len(X)))
     X, y = rows(240, sd=0.2)
     recipe = Recipe(network_steps=0, num_steps=1)
     actgp.fit(model(1.0), X, y[:, 0], recipe, progress=False)
     assert asked == []
     actgp.fit(model(1.0), X, y[:, 0], recipe, held_out=(X[:40], y[:40, 0]), progress=False)
-    assert asked == [20]
+    assert asked == [40]
 
 
 @pytest.mark.parametrize("constraint", [Interval(1e-4, 1e-2), Interval(0.0, 5.0), Positive()])

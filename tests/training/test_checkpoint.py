@@ -25,7 +25,7 @@ class StoppedError(Exception):
 def at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["actgp.training.stages"], "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr("actgp.training.data.FEWEST_TO_SPLIT", 10)
-    monkeypatch.setattr(sys.modules["actgp.training.stage"], "JUDGE_EVERY", 3)
+    monkeypatch.setattr(sys.modules["actgp.training.stage"], "VALIDATE_EVERY", 3)
     monkeypatch.setattr(sys.modules["actgp.training.stages"], "LAST_PART", 2)
 
 
@@ -165,7 +165,7 @@ torch.set_num_threads(1)
 import test_checkpoint as t
 sys.modules["actgp.training.stages"].CHECKPOINT_SECONDS = 0.0
 sys.modules["actgp.training.data"].FEWEST_TO_SPLIT = 10
-sys.modules["actgp.training.stage"].JUDGE_EVERY = 3
+sys.modules["actgp.training.stage"].VALIDATE_EVERY = 3
 def slowly(step):
     print(step.stage, step.step, flush=True)
     time.sleep(0.05)

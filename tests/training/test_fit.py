@@ -255,7 +255,7 @@ def test_why_the_last_stage_there_was_has_ended() -> None:
 
 def test_an_interrupt_of_a_judgement_leaves_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actgp.training.data.FEWEST_TO_SPLIT", 10)
-    monkeypatch.setattr(sys.modules["actgp.training.stage"], "JUDGE_EVERY", 3)
+    monkeypatch.setattr(sys.modules["actgp.training.stage"], "VALIDATE_EVERY", 3)
     model, seen = deep(), []
     judge = stages.posterior_score
 

@@ -12,7 +12,7 @@ from gpytorch.priors import GammaPrior, LogNormalPrior, NormalPrior, UniformPrio
 from torch import Tensor
 
 import actgp
-from actgp.training.calibrate import choose_factors, settle_temperature
+from actgp.training.calibrate import calibrate_temperature, choose_factors
 from actgp.training.objectives import log_prior, network_objective, posterior_objective, prior_share
 
 G = torch.Generator
@@ -141,12 +141,12 @@ def test_priors_have_a_say_in_what_held_out_rows_choose(data: tuple[Tensor, Tens
     classifier = actgp.SVGP(actgp.ArcCosine(2), features(), BernoulliLikelihood()).double()
     with torch.no_grad():
         classifier.layer.q.raw_mean.normal_(0.0, 3.0, generator=G().manual_seed(0))
-    settle_temperature(classifier, X, labels)
+    calibrate_temperature(classifier, X, labels)
     cooled = classifier.layer.kernel.variance.item()
     assert cooled < 0.5
     classifier.layer.kernel.variance = 1.0
     classifier.layer.kernel.register_prior("variance_prior", NormalPrior(1.0, 1e-4), "variance")
-    settle_temperature(classifier.double(), X, labels)
+    calibrate_temperature(classifier.double(), X, labels)
     assert classifier.layer.kernel.variance.item() == pytest.approx(1.0, abs=1e-2)
 
 

@@ -33,7 +33,7 @@ def test_judges_of_the_second_stage_had_no_part_in_the_first() -> None:
     assert last == (second[0] | second[1], set())  # who judged joins at last
 
 
-@pytest.mark.parametrize("options", [{"rejoin": False}, {"num_steps": 0}, {"validation": 0.0}])
+@pytest.mark.parametrize("options", [{"use_all_rows": False}, {"num_steps": 0}, {"validation": 0.0}])
 def test_who_does_not_judge_stage_2_or_is_not_to_join_does_not(options: dict[str, float]) -> None:
     assert len(divided(300, **options)) == 2
 
@@ -96,7 +96,7 @@ def test_averages_forget_the_noise_of_steps(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_averages_are_judged_and_parameters_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actgp.training.stage.WARM_UP", 1)
-    monkeypatch.setattr("actgp.training.stage.JUDGE_EVERY", 1)
+    monkeypatch.setattr("actgp.training.stage.VALIDATE_EVERY", 1)
     batches = TensorBatches(torch.zeros(2, 1), torch.zeros(2, 1), 2, torch.Generator())
     stage, model = noisy_stage(20, 100)
     judged, trained = [], []

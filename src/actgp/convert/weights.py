@@ -81,7 +81,7 @@ def convert_weights(
     Example:
         >>> import actgp, torch
         >>> net = torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.Softplus(), torch.nn.Linear(16, 1))
-        >>> deep, report = actgp.convert(net, torch.randn(200, 3))
+        >>> deep, report = actgp.convert_weights(net, torch.randn(200, 3))
     """
     tolerance = checks.real(tolerance, "tolerance", example=TOLERANCE)
     if not tolerance > 0:
@@ -107,7 +107,7 @@ def convert_weights(
     refitted = relative_error(compose(rows.test, compose.means()) - wanted, wanted)
     sweeps = sweep(layers, head, rows.draw, rows.judge, generator)
     error = relative_error(compose(rows.test, compose.means()) - wanted, wanted)
-    _settle(layers, rows.fit, max(error, LEAST_NOISE))
+    _choose_variances(layers, rows.fit, max(error, LEAST_NOISE))
     model = DeepGP(layers, likelihood, parts.backbone).to(parts.dtype)
     h = rows.test.to(parts.dtype)
     for layer in model.gp_layers:  # in the model's own precision, round-off included
@@ -178,7 +178,7 @@ def _entries(parts: Split, X: Tensor | None, generator: torch.Generator) -> Floa
     return checks.inputs(torch.cat(chunks), D, "the backbone's output").double()
 
 
-def _settle(layers: list[GPLayer], X: Float64[Tensor, "N D"], noise: float) -> None:
+def _choose_variances(layers: list[GPLayer], X: Float64[Tensor, "N D"], noise: float) -> None:
     """Chooses v and S of each layer, without labels; the mean stays what it is.
 
     v ← v f and m ← m f^(−½) leave A m unchanged; f = mean(m²) makes the weights look like draws from the prior.

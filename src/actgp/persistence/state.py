@@ -1,8 +1,8 @@
 """The tensors of a module: taken from it whole, and given back only when every one of them fits.
 
 Of a backbone, a user's own module, a file holds the tensors and the names of its parts, never its code. `hybrid` puts a
-scaling behind the module that it is given, and `convert` cuts the front off a network: from the names of the parts
-`load` knows what to do again to the module that it is given.
+scaling behind the module that it is given, and `convert_weights` cuts the front off a network: from the names of
+the parts `load` knows what to do again to the module that it is given.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from torch import Tensor, fx, nn
 from actgp.persistence.classes import refuse
 
 BACKBONE = "backbone."
-LIBRARIES = ("torch", "actgp")  # whose classes are told from others of the same name
+LIBRARIES = ("torch", "actgp")  # whose classes are distinguished from others of the same name
 
 
 def tensors_of(module: nn.Module) -> dict[str, Tensor]:

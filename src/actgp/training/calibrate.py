@@ -1,4 +1,4 @@
-"""What is chosen after stage 2, by rows that were held out of it: how wide predictions are, while means stay.
+"""Calibration after stage 2: rows that were held out of it choose how wide predictions are, while means stay.
 
 Gaussian noise: as long as m and S move, the noise has to cover errors that they have yet to remove, and it follows them
 slowly; where data have hardly any noise, stage 2 ends with too much of it. The same is true of the other two parts of a
@@ -12,7 +12,7 @@ Classes: a temperature T, by which all latent functions are divided (Guo et al.,
 variance v / T² and the same q is f / T. T is never below one: rows that are like the training data may make a model
 less sure, but say nothing of inputs that are unlike them.
 
-Few rows say little. So each choice is judged by the log density of the rows plus that of a prior, under which the
+Few rows say little. So each choice maximises the log density of the rows plus that of a prior, under which the
 logarithms of the factors, or of T, are normal about zero.
 
 Targets that are rounded, such as marks and counts, are a case apart: a density may be as high as it likes at a whole
@@ -137,7 +137,7 @@ def choose_factors(model: DeepGP, X: Tensor, y: Tensor) -> Factors | None:
     if not has_free_noise(model):
         return None
     X, y = X[:MOST_ROWS], y[:MOST_ROWS]
-    multiply = _dials(model)
+    multiply = _multiplier(model)
     spreads = (NOISE_SPREAD, LAYER_SPREAD, LAYER_SPREAD)
 
     def loss(logarithms: NDArray[np.float64]) -> float:
@@ -163,11 +163,11 @@ def _optimize() -> Any:
 
 def apply_factors(model: DeepGP, factors: Factors) -> None:
     """Multiplies the three variances of a model; the mean of each layer stays."""
-    _dials(model)(*factors)
+    _multiplier(model)(*factors)
 
 
 @torch.no_grad()
-def _dials(model: DeepGP) -> Callable[[float, float, float], None]:
+def _multiplier(model: DeepGP) -> Callable[[float, float, float], None]:
     """A function that sets noise, S Sᵀ and unexplained variance to given multiples of what they are now."""
     noise = model.likelihood.noise.item()
     layers = [
@@ -189,7 +189,7 @@ def _dials(model: DeepGP) -> Callable[[float, float, float], None]:
 
 
 @torch.no_grad()
-def settle_temperature(model: DeepGP, X: Tensor, y: Tensor) -> None:
+def calibrate_temperature(model: DeepGP, X: Tensor, y: Tensor) -> None:
     """Chooses a temperature for classes by rows that a model was not trained on; nothing is done for others."""
     adapter = adapter_of(model.likelihood)
     if not adapter.has_temperature:
@@ -221,17 +221,18 @@ def bound_noise_by_rounding(model: DeepGP, batches: Batches, held_out: Batch | N
     Args:
         model: The model after stage 1.
         batches: What it is trained on.
-        held_out: Rows to judge the network by, if there are any: it may know the others by heart.
+        held_out: Rows to measure the network's errors on, if there are any: it may have overfitted the others.
     """
-    if not has_free_noise(model) or not model.gp_layers[-1].q.mean.any():
+    last = model.gp_layers[-1]
+    if not has_free_noise(model) or (last.prior_mean == "zero" and not last.q.mean.any()):
         return
     noise = model.likelihood.noise_covar
     targets = torch.cat([y for _, y in batches.all()])
     step = min(rounding_step(column) for column in targets.T)  # outputs share their noise: the finest counts
     if step == 0.0 or type(noise.raw_noise_constraint) is not GreaterThan:
         return
-    judges = batches.all() if held_out is None else (held_out,)
-    errors = torch.cat([(model.mean(X).reshape(y.shape) - y).abs() for X, y in judges])
+    rows = batches.all() if held_out is None else (held_out,)
+    errors = torch.cat([(model.mean(X).reshape(y.shape) - y).abs() for X, y in rows])
     if (errors > step / 2).double().mean() > CONFUSED:
         before = model.likelihood.noise.item()
         own = copy.deepcopy(noise.raw_noise_constraint)  # other models may share it

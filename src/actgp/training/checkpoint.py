@@ -32,7 +32,7 @@ def save_run(run: Run, path: str | os.PathLike[str]) -> None:
     document = {
         "recipe": asdict(run.recipe),
         "data": _fingerprint(run),
-        "judges": _judges(run),
+        "held_out": _held_out(run),
         "shape": _shape(run.model),
         "current": run.current,
         "seconds": run.seconds,
@@ -77,9 +77,9 @@ def _fingerprint(run: Run) -> str:
     return run.data[-1].batches.fingerprint()
 
 
-def _judges(run: Run) -> str | None:
+def _held_out(run: Run) -> str | None:
     """Tells rows apart that were given to judge by."""
-    given = [stage.held_out for stage in run.data if run.judges_given and stage.held_out is not None]
+    given = [stage.held_out for stage in run.data if run.held_out_given and stage.held_out is not None]
     return fingerprint(*(values for rows in given for values in rows)) if given else None
 
 
@@ -95,7 +95,7 @@ def _check(run: Run, path: str | os.PathLike[str], document: dict[str, Any], ten
     for what, same in (
         ("recipe", document.get("recipe") == asdict(run.recipe)),
         ("data", document.get("data") == _fingerprint(run)),
-        ("choice of held-out rows", document.get("judges") == _judges(run)),
+        ("choice of held-out rows", document.get("held_out") == _held_out(run)),
         ("prior", _same(priors, _under("model", tensors))),
         ("model", ours == theirs and document.get("shape", _shape(run.model)) == _shape(run.model)),
     ):
@@ -117,11 +117,11 @@ def _shape(model: DeepGP) -> list[Any]:
         likelihood: Any = words(model.likelihood, "likelihood")
     except (TypeError, ValueError):  # it is code, or has more than one number for a parameter
         likelihood = type(model.likelihood).__name__
-    shape: list[Any] = [*(_told(layer) for layer in model.gp_layers), likelihood]
+    shape: list[Any] = [*(_layer_words(layer) for layer in model.gp_layers), likelihood]
     return json.loads(json.dumps(shape))
 
 
-def _told(layer: GPLayer) -> Any:
+def _layer_words(layer: GPLayer) -> Any:
     try:
         return words(layer, "layer")
     except TypeError:  # parts that are code

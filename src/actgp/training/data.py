@@ -1,14 +1,14 @@
-"""The data of a run: minibatches without end, and which rows a stage is trained on and judged by.
+"""The data of a run: minibatches without end, and which rows a stage is trained on and validated on.
 
-Rows that have chosen where stage 1 ends favour the network that it ends with: judged by them, almost any change of it
-is for the worse. So stage 2 is judged by others, which had no part in stage 1, and those of stage 1 join its training:
+Rows that have chosen where stage 1 ends favour the network that it ends with: on them, almost any change of it is for
+the worse. So stage 2 is validated on others, which had no part in stage 1, and those of stage 1 join its training:
 
-    stage 1   train 80 %   judge 10 %   —
-    stage 2   train 80 % + 10 %         judge 10 %
+    stage 1   train 80 %   validate 10 %   —
+    stage 2   train 80 % + 10 %            validate 10 %
     stage 3   train 80 % + 10 % + 10 %
 
-Where stage 1 or 2 is left out, only 10 % are held out, and stage 3 follows upon stage 2 only. Rows that are given to
-judge by are divided between the two stages in halves, and all others are trained on.
+Where stage 1 or 2 is left out, only 10 % are held out, and stage 3 follows upon stage 2 only. Held-out rows that are
+given are divided between the two stages in halves, or belong to the only stage, and all others are trained on.
 
 The order of minibatches can be taken up again where it was left.
 """
@@ -136,7 +136,7 @@ def data_of_stages(
         recipe: How much is held out.
         device: Where the data go.
         generator: Draws what is held out, and orders.
-        given: Rows to judge by; None to hold out some of the others.
+        given: Held-out rows; None to hold out some of the others.
     """
     stages = int(recipe.network_steps > 0) + int(recipe.num_steps > 0)
     first, second = _divided(model, given, device, stages)
@@ -154,12 +154,12 @@ def data_of_stages(
     last = len(X) - held_out
     split = last - held_out if stages == 2 else last  # where there is one stage, one part is enough
 
-    def part(rows: Tensor, judges: Tensor) -> StageData:
+    def part(rows: Tensor, held_out: Tensor) -> StageData:
         own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
-        return StageData(TensorBatches(X[rows], y[rows], recipe.batch_size, own), (X[judges], y[judges]))
+        return StageData(TensorBatches(X[rows], y[rows], recipe.batch_size, own), (X[held_out], y[held_out]))
 
     parts = part(order[:split], order[split : split + held_out]), part(order[:last], order[last:])
-    if not recipe.rejoin or recipe.num_steps == 0:
+    if not recipe.use_all_rows or recipe.num_steps == 0:
         return parts
     own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
     return *parts, StageData(TensorBatches(X, y, recipe.batch_size, own), None)
@@ -179,7 +179,7 @@ def _divided(
 
 
 def checked(model: DeepGP, X: Tensor | None, y: Tensor | None) -> Batch:
-    """Rows that a model can be trained on or judged by; no gradients go to them."""
+    """Rows that a model can be trained or validated on; no gradients go to them."""
     if X is None or (y is None and isinstance(X, Tensor)):
         raise ValueError(
             f"{type(model).__name__} is trained on minibatches of X and y, got none; call fit(model, X, y)"

@@ -43,8 +43,8 @@ def fit(
 
     GPR and SGPR hold their data and have an exact objective: L-BFGS, for `recipe.num_steps` (200) or until it
     converges. SVGP and DeepGP are trained on minibatches in stages: as a network; after a warm start in closed form, as
-    a posterior; and, if rows were held out to judge these by, as a posterior of all rows. An interrupt leaves the model
-    as it was after the last step, with predictions as wide as held-out rows have chosen, if they have. Where targets
+    a posterior; and, if rows were held out to validate these, as a posterior of all rows. An interrupt leaves the model
+    as it was after the last step, with predictions calibrated by held-out rows, if that was done before. Where targets
     are rounded, Gaussian noise is kept above the rounding. Priors that are registered on parameters, by gpytorch's
     `register_prior`, enter every objective: parameters are fitted a posteriori. A backbone is trained in all stages,
     unless none of its parameters requires a gradient: then the layers are fitted to what it makes of X.
@@ -54,8 +54,8 @@ def fit(
         X: Inputs, or a DataLoader that gives pairs (X, y). Not for GPR and SGPR.
         y: Targets, where X is a tensor.
         recipe: Objective, steps and rates; what suits the model by default.
-        held_out: Rows (X, y) to judge by, half of them, and at most 1,000, for each stage; then all of X is trained on.
-            For a DataLoader, and for a backbone that has been trained on X already.
+        held_out: Rows (X, y) to validate on, at most 1,000 for each stage: halves where there are two; then all of X is
+            trained on. For a DataLoader, and for a backbone or a network that has been trained on X already.
         device: Where to train: model and data are moved there. Where the model is, by default.
         checkpoint: A file that the run is saved to every few seconds, and taken up from if it is there: run again what
             was interrupted or killed, and it ends with the same model.
@@ -100,14 +100,14 @@ def fit(
     data = data_of_stages(model, X, y, recipe, device, orders, held_out)
     model.to(device)
     paths = torch.Generator(device).manual_seed(seeds[2])
-    (first, judges), (batches, others), *last = data
-    weight = recipe.weight(judged=others is not None)
+    (first, first_held_out), (second, held_out_rows), *last = data
+    weight = recipe.weight(judged=held_out_rows is not None)
     stages = (
-        network_stage(model, recipe, first.num_data, judges),
-        posterior_stage(model, recipe, batches.num_data, paths, weight, others),
+        network_stage(model, recipe, first.num_data, first_held_out),
+        posterior_stage(model, recipe, second.num_data, paths, weight, held_out_rows),
         *(final_stage(model, recipe, whole.num_data, paths, weight) for whole, _ in last),
     )
-    run = Run(model, recipe, data, paths, stages, seeds=seeds, judges_given=held_out is not None)
+    run = Run(model, recipe, data, paths, stages, seeds=seeds, held_out_given=held_out is not None)
     return _fit_in_stages(run, weights, checkpoint, callback, progress)
 
 
@@ -130,7 +130,7 @@ def _fit_head(
     if device is not None:
         model.to(device)
 
-    def told(step: Step) -> bool | None:
+    def report(step: Step) -> bool | None:
         return None if callback is None else callback(step._replace(model=model))
 
     result = fit(
@@ -140,7 +140,7 @@ def _fit_head(
         recipe,
         held_out=None if held_out is None else (backbone_features(model, held_out[0]), held_out[1]),
         checkpoint=checkpoint,
-        callback=told,
+        callback=report,
         generator=generator,
         progress=progress,
     )

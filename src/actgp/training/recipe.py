@@ -29,8 +29,8 @@ class Recipe:
             the predictive objective, 0.3, if there are held-out rows to say when to stop.
         validation: The part of the rows that is held out of each stage, if data are tensors of at least 200 rows:
             stages end with the parameters that predicted them best. At most 1,000 rows for each. 0 holds out none.
-        settle: Whether rows that were held out of stage 2 choose, at its end, how wide predictions are.
-        rejoin: Whether rows that were held out, and not given for that, are trained on at last: stage 3,
+        calibrate: Whether predictions are calibrated at the end of stage 2: its held-out rows choose how wide they are.
+        use_all_rows: Whether there is a stage 3, in which rows that `fit` has held out itself are trained on, too:
             `num_steps` // 8 steps at lower rates.
         num_samples: S, the paths sampled through the hidden layers in each step.
         network_rate: Adam's learning rate in stage 1.
@@ -45,8 +45,8 @@ class Recipe:
     objective: ObjectiveName = "predictive"
     kl_weight: float | None = None
     validation: float = 0.1
-    settle: bool = True
-    rejoin: bool = True
+    calibrate: bool = True
+    use_all_rows: bool = True
     num_samples: int = 4
     network_rate: float = 0.01
     learning_rate: float = 0.01
@@ -65,7 +65,7 @@ class Recipe:
         self._keep("validation", checks.real(self.validation, "validation", example=0.1))
         if not 0.0 <= self.validation < 0.5:  # each stage has its own part
             raise ValueError(f"validation must be at least 0 and less than 0.5, got {self.validation}; pass e.g. 0.1")
-        for name in ("settle", "rejoin"):
+        for name in ("calibrate", "use_all_rows"):
             if not isinstance(value := getattr(self, name), bool):
                 raise TypeError(f"{name} must be True or False, got {value!r}; pass one of them")
         if self.natural_rate > 1:

@@ -21,13 +21,13 @@ CUT = 0.3
 CUTS = 3
 PROGRESS = 1e-3  # nats for each row of the data: less is none
 PATIENCE_FOR_NONFINITE = 20
-JUDGE_EVERY = 25  # steps between judgements by held-out rows
+VALIDATE_EVERY = 25  # steps between judgements by held-out rows
 WARM_UP = 50  # steps in which rates rise, while Adam has no estimate of its moments yet
 
 
 @dataclass
 class Schedule:
-    """Judges the mean objective of windows of steps; a window is a third of the patience.
+    """The factor of all rates, cut on a plateau of the mean objective of windows, each a third of the patience long.
 
     Attributes:
         num_steps: Of the stage.
@@ -73,7 +73,7 @@ class Schedule:
 
 
 class Step(NamedTuple):
-    """What a callback is told after each step.
+    """What a callback is called with after each step.
 
     Attributes:
         stage: "network", "posterior" or "final".
@@ -103,17 +103,18 @@ class Stage:
         evaluate: The loss and the objective of a minibatch.
         optimisers: Step together; each group of parameters keeps its first rate as `initial_lr`.
         schedule: The factor of all rates.
-        monitor: How well held-out rows are predicted, the higher the better; None where there are none.
-        memory: Of the running average of parameters, in steps, which the stage is judged by and ends with: the noise of
-            minibatches and paths averages out. 0 for the parameters themselves.
-        hope: Patiences without a better judgement after which the stage ends early; None if it never does.
+        monitor: The score of held-out rows, the higher the better; None where there are none.
+        memory: The length, in steps, of the exponential moving average of parameters that the stage is scored with and
+            ends with: the noise of minibatches and paths averages out. 0 for the parameters themselves.
+        early_stopping: the stage ends when the score has not improved for so many times `schedule.patience`
+            steps; None if it never does.
         objectives: The objective at each step so far.
         skipped: Steps that were skipped because something in them was not finite.
         stopped: Why the stage ended; None while it goes on.
         best_score: The highest that the monitor has seen.
         best_step: After which step.
         best: The parameters then.
-        average: The running average of each parameter.
+        average: The exponential moving average of each parameter.
     """
 
     name: str
@@ -123,7 +124,7 @@ class Stage:
     schedule: Schedule
     monitor: Callable[[], float] | None = None
     memory: int = 0
-    hope: int | None = 2
+    early_stopping: int | None = 2
     objectives: list[float] = field(default_factory=list)
     skipped: int = 0
     stopped: Stopped | None = None
@@ -139,12 +140,12 @@ class Stage:
     def run(self, batches: Batches, report: Report, callback: Callback | None, after: Callable[[], None]) -> None:
         """Steps until the stage has stopped; `after` is called when a step is complete.
 
-        With a monitor the stage begins with its judgement, so that it never ends worse than it began.
+        With a monitor the model is scored before the first step, too, so that the stage never ends worse than it began.
         """
         if self.schedule.num_steps == 0:
             self.stopped = "steps"
         elif not self.objectives:
-            self._judge()
+            self._validate()
         skipped_in_a_row = 0
         while self.stopped is None:
             factor = self._set_rates()
@@ -158,19 +159,20 @@ class Stage:
                 )
             report(objective, factor)
             info = Step(self.name, len(self.objectives), objective, factor, self.model)
-            asked = callback is not None and bool(callback(info))
-            self._decide(asked)
+            stop = callback is not None and bool(callback(info))
+            self._decide(stop)
             after()
 
-    def _decide(self, asked: bool) -> None:
+    def _decide(self, stop: bool) -> None:
         """Whether the stage ends after this step; if it does, with the best parameters."""
-        step, hopeless = len(self.objectives), False
-        if self.monitor is not None and (step % JUDGE_EVERY == 0 or step == self.schedule.num_steps):
-            self._judge()
-            hopeless = self.hope is not None and step - self.best_step > self.hope * self.schedule.patience
-        if asked:
+        step, stalled = len(self.objectives), False
+        if self.monitor is not None and (step % VALIDATE_EVERY == 0 or step == self.schedule.num_steps):
+            self._validate()
+            no_better = step - self.best_step
+            stalled = self.early_stopping is not None and no_better > self.early_stopping * self.schedule.patience
+        if stop:
             self.stopped = "callback"
-        elif self.schedule.converged or hopeless:
+        elif self.schedule.converged or stalled:
             self.stopped = "converged"
         elif step >= self.schedule.num_steps:
             self.stopped = "steps"
@@ -180,7 +182,7 @@ class Stage:
                 self.model.load_state_dict(self.best)
             self.best, self.average = {}, []
 
-    def _judge(self) -> None:
+    def _validate(self) -> None:
         if self.monitor is None:
             return
         self._swap()

@@ -3,7 +3,7 @@
 Stage 1 trains the composed means as a network, in whitened coordinates: the parameters are m, not V = L⁻ᵀ m, so that
 Adam sees well-scaled directions, and ‖m‖² is the norm that the KL will charge. Stage 2, after `warm_start`, trains
 everything, q(u) by natural gradients. Stage 3 is a short second one, at lower rates, on the rows that stage 2 was
-trained on and those that it was judged by.
+trained on and those that were held out of it.
 """
 
 import copy
@@ -22,8 +22,8 @@ from actgp.training.calibrate import (
     Factors,
     apply_factors,
     bound_noise_by_rounding,
+    calibrate_temperature,
     choose_factors,
-    settle_temperature,
 )
 from actgp.training.data import Batch, Batches, StageData
 from actgp.training.natural import NaturalGradient
@@ -56,15 +56,15 @@ class Run:
     Attributes:
         model: The model.
         recipe: How it is trained.
-        data: The rows of each stage, to train on and to judge by.
+        data: The rows of each stage, to train on and held out.
         generator: Draws the paths through hidden layers.
         stages: One for each part of the data.
         current: Which of them is under way; their number when the run is complete.
         after_network: The model at the end of stage 1.
         seconds: How long the run took until the last checkpoint.
         seeds: Of all that is random in the run.
-        judges_given: Whether the rows to judge by were given, and not taken from the others.
-        factors: What rows held out of stage 2 have chosen, until it is applied at the end.
+        held_out_given: Whether the held-out rows were given, and not taken from the others.
+        factors: What calibration has chosen by the held-out rows of stage 2, until it is applied at the end.
     """
 
     model: DeepGP
@@ -76,7 +76,7 @@ class Run:
     after_network: DeepGP | None = None
     seconds: float = 0.0
     seeds: tuple[int, ...] = ()
-    judges_given: bool = False
+    held_out_given: bool = False
     factors: Factors | None = None
 
     @property
@@ -85,14 +85,14 @@ class Run:
         return self.data[min(self.current, len(self.data) - 1)].batches
 
     @property
-    def judges(self) -> Batch | None:
-        """The rows that stage 2 is judged by."""
+    def held_out(self) -> Batch | None:
+        """The held-out rows of stage 2."""
         return self.data[1].held_out
 
     @property
     def kl_weight(self) -> float:
         """The weight of the KL in stage 2."""
-        return self.recipe.weight(judged=self.judges is not None)
+        return self.recipe.weight(judged=self.held_out is not None)
 
 
 def run_stages(
@@ -124,7 +124,7 @@ def run_stages(
                 stage.run(run.batches, report, callback, partial(save, CHECKPOINT_SECONDS))
             if stage.name == "network" and recipe.network_steps > 0:
                 run.after_network = copy.deepcopy(model).eval()
-            if stage.name == "posterior" and recipe.num_steps > 0 and recipe.settle:
+            if stage.name == "posterior" and recipe.num_steps > 0 and recipe.calibrate:
                 _calibrate(run)
             if stage is run.stages[-1]:
                 _apply_factors(run)
@@ -142,20 +142,20 @@ def _prepare(run: Run, weights: torch.Generator) -> None:
         draw_means(run.model, run.batches, weights)
     if run.current == 1 and run.recipe.num_steps > 0:
         place_points(run.model, run.batches, run.seeds[1])
-        bound_noise_by_rounding(run.model, run.batches, run.judges)
+        bound_noise_by_rounding(run.model, run.batches, run.held_out)
         warm_start(run.model, run.batches, run.recipe, run.kl_weight)
     train_mode(run.model)
 
 
 def _calibrate(run: Run) -> None:
-    """Asks rows held out of stage 2 for factors, to be applied at the end, or, if they were given, a temperature."""
-    if run.judges is None:
+    """Chooses factors by the held-out rows of stage 2, to be applied at the end; by given ones, a temperature too."""
+    if run.held_out is None:
         return
     run.model.eval()
-    run.factors = choose_factors(run.model, *run.judges)
-    if run.judges_given:
+    run.factors = choose_factors(run.model, *run.held_out)
+    if run.held_out_given:
         with undone_if_broken_off(run.model):
-            settle_temperature(run.model, *run.judges)
+            calibrate_temperature(run.model, *run.held_out)
     train_mode(run.model)
 
 
@@ -229,11 +229,11 @@ def posterior_stage(
 
     monitor = None if held_out is None else score
     schedule = Schedule(recipe.num_steps, recipe.patience, DECAY)
-    return Stage("posterior", model, evaluate, optimisers, schedule, monitor, MEMORY, hope=None)
+    return Stage("posterior", model, evaluate, optimisers, schedule, monitor, MEMORY, early_stopping=None)
 
 
 def final_stage(model: DeepGP, recipe: Recipe, num_data: int, generator: torch.Generator, kl_weight: float) -> Stage:
-    """As stage 2, on all rows: nobody judges."""
+    """As stage 2, on all rows: none are held out."""
     gently = replace(
         recipe,
         num_steps=recipe.num_steps // LAST_PART,

@@ -63,8 +63,8 @@ ABLATIONS: dict[str, Build] = {
     "a KL of weight 1": _ours(recipe={"kl_weight": 1.0}),
     "one path a step": _ours(recipe={"num_samples": 1}),
     "no network first": _ours(recipe={"network_steps": 0}),
-    "widths as trained": _ours(recipe={"settle": False}),
-    "held-out rows stay out": _ours(recipe={"rejoin": False}),
+    "widths as trained": _ours(recipe={"calibrate": False}),
+    "held-out rows stay out": _ours(recipe={"use_all_rows": False}),
     "no rows held out": _ours(recipe={"validation": 0.0}),
 }
 ABLATED = ("energy", "concrete", "kin8nm", "power")  # the data sets of that table
