@@ -37,14 +37,14 @@ format: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml experiments/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable 'experiments[laplace]'
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]' --editable 'experiments[laplace]'
 	@# These ask for torchvision, use none of it here, and would bring one that does not fit a CPU build of torch.
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps $(LAPLACE)
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-compile --no-deps $(LAPLACE)
 	touch $@
 
 $(ALONE): pyproject.toml constraints.txt $(shell find src -name '*.py')
 	$(PYTHON) -m venv .venv-alone
-	.venv-alone/bin/pip install --quiet --constraint constraints.txt .
+	.venv-alone/bin/pip install --quiet --no-compile --constraint constraints.txt .
 	touch $@
 
 clean:
