@@ -95,10 +95,18 @@ def _within(constraint: Interval, value: float) -> float:
 def free_variance(layer: GPLayer) -> Tensor | None:
     """The variance of a layer's kernel, if it has one that may be set to any positive value."""
     kernel = layer.kernel
+    if raw_variance(layer) is None:
+        return None
+    return kernel.variance if isinstance(kernel, ZonalKernel) else kernel.outputscale
+
+
+def raw_variance(layer: GPLayer) -> Tensor | None:
+    """The parameter of it, before constraints."""
+    kernel = layer.kernel
     if isinstance(kernel, ZonalKernel) and _is_free(kernel.raw_variance, kernel.raw_variance_constraint):
-        return kernel.variance
+        return kernel.raw_variance
     if isinstance(kernel, ScaleKernel) and _is_free(kernel.raw_outputscale, kernel.raw_outputscale_constraint):
-        return kernel.outputscale
+        return kernel.raw_outputscale
     return None
 
 

@@ -14,10 +14,11 @@ from torch.utils.data import DataLoader
 from actgp.autocast import full_precision
 from actgp.models import GPR, SGPR, DeepGP
 from actgp.training.checkpoint import resume_run, save_run, saved_seeds
+from actgp.training.closed_form import fit_in_closed_form
 from actgp.training.data import backbone_features, checked, data_of_stages
 from actgp.training.exact import fit_exactly
 from actgp.training.objectives import check_priors
-from actgp.training.recipe import FitResult, Recipe
+from actgp.training.recipe import FitResult, Recipe, has_closed_form, has_trained_mean
 from actgp.training.stage import Callback, Step, is_frozen
 from actgp.training.stages import Run, final_stage, network_stage, posterior_stage, run_stages
 
@@ -89,13 +90,17 @@ def fit(
         raise TypeError(f"model must be a GPR, SGPR, SVGP or DeepGP, got {type(model).__name__}; build one of those")
     _check_parameters(model)
     recipe = Recipe.suited_to(model) if recipe is None else recipe
+    _check_recipe(model, recipe, checkpoint, callback)
     if isinstance(X, Tensor) and is_frozen(model.backbone):
         return _fit_head(model, X, y, recipe, held_out, device, checkpoint, callback, generator, progress)
+    device = next(model.parameters()).device if device is None else torch.device(device)
+    closed = fit_in_closed_form(model, X, y, held_out, device, progress) if has_closed_form(model) else None
+    if closed is not None and recipe.num_steps == 0:
+        return closed
     if checkpoint is not None and Path(checkpoint).exists():
         seeds = saved_seeds(checkpoint)
     else:
         seeds = tuple(torch.randint(2**62, (3,), generator=generator).tolist())
-    device = next(model.parameters()).device if device is None else torch.device(device)
     orders, weights = (torch.Generator().manual_seed(seed) for seed in seeds[:2])
     data = data_of_stages(model, X, y, recipe, device, orders, held_out)
     model.to(device)
@@ -108,7 +113,11 @@ def fit(
         *(final_stage(model, recipe, whole.num_data, paths, weight) for whole, _ in last),
     )
     run = Run(model, recipe, data, paths, stages, seeds=seeds, held_out_given=held_out is not None)
-    return _fit_in_stages(run, weights, checkpoint, callback, progress)
+    if closed is None:
+        return _fit_in_stages(run, weights, checkpoint, callback, progress)
+    run.in_closed_form = True
+    result = _fit_in_stages(run, weights, checkpoint, callback, progress)
+    return replace(result, seconds=closed.seconds + result.seconds, errors=closed.errors)
 
 
 def _fit_head(
@@ -131,7 +140,8 @@ def _fit_head(
         model.to(device)
 
     def report(step: Step) -> bool | None:
-        return None if callback is None else callback(step._replace(model=model))
+        assert callback is not None
+        return callback(step._replace(model=model))
 
     result = fit(
         head,
@@ -140,7 +150,7 @@ def _fit_head(
         recipe,
         held_out=None if held_out is None else (backbone_features(model, held_out[0]), held_out[1]),
         checkpoint=checkpoint,
-        callback=report,
+        callback=None if callback is None else report,
         generator=generator,
         progress=progress,
     )
@@ -185,6 +195,25 @@ def _fit_in_stages(
         tuple(objective for stage in final for objective in stage.objectives),
         run.kl_weight,
     )
+
+
+def _check_recipe(
+    model: DeepGP, recipe: Recipe, checkpoint: str | os.PathLike[str] | None, callback: Callback | None
+) -> None:
+    """Refuses a network stage where there is no network to train, and what belongs to steps where none are taken."""
+    if has_trained_mean(model) and recipe.network_steps > 0:
+        raise ValueError(
+            "network_steps must be 0 for a converted network, which is trained already and stays as it is, got "
+            f"{recipe.network_steps}; leave the recipe out, or pass e.g. actgp.Recipe(network_steps=0, num_steps=500)"
+        )
+    if not has_closed_form(model) or recipe.num_steps > 0:
+        return
+    for name, given in (("checkpoint", checkpoint), ("callback", callback)):
+        if given is not None:
+            raise ValueError(
+                f"a converted network with Gaussian noise is fitted in one go, got {name}; leave it out, or take steps "
+                "on the ELBO after that, by actgp.Recipe(network_steps=0, num_steps=500, objective='elbo')"
+            )
 
 
 def _check_parameters(model: torch.nn.Module) -> None:

@@ -6,12 +6,15 @@ from typing import Literal
 from torch import nn
 
 from actgp import checks
+from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
 from actgp.persistence import savable
 
 ObjectiveName = Literal["elbo", "predictive"]
 PREDICTIVE_WEIGHT = 0.3  # of the KL, in the predictive objective
-CONVERTED_STEPS = 1_000  # of a converted network
+CONVERTED_STEPS = 1_000  # of a converted network that has no closed form
+MOST_OVERFITTED = 4.0  # how many times as large as on X errors on other rows may be, before something is said
+ErrorSource = Literal["held-out rows", "leave-one-out", "none"]
 Stopped = Literal["converged", "steps", "stalled", "callback"]
 
 
@@ -79,8 +82,11 @@ class Recipe:
     def suited_to(model: DeepGP) -> "Recipe":
         """The default: the ELBO for one layer, where it is tight; the predictive objective for several.
 
-        A converted network, which is carried as the prior mean, is trained already: few steps, and no stage 1.
+        A converted network, which is carried as the prior mean, is trained already: no stage 1. With Gaussian noise
+        what is left has a closed form, and no steps are taken; else few.
         """
+        if has_closed_form(model):
+            return Recipe(network_steps=0, num_steps=0, objective="elbo", num_samples=1)
         if any(layer.prior_mean == "carried" for layer in model.gp_layers):
             return Recipe(network_steps=0, num_steps=CONVERTED_STEPS, objective="elbo", num_samples=1)
         if len(model.gp_layers) == 1:
@@ -94,13 +100,64 @@ class Recipe:
         return PREDICTIVE_WEIGHT if self.objective == "predictive" and judged else 1.0
 
 
+def has_trained_mean(model: DeepGP) -> bool:
+    """Whether the layers stand around a network that stays as it is: there is no network to train."""
+    trained = [] if model.backbone is None else [p for p in model.backbone.parameters() if p.requires_grad]
+    return not trained and any(layer.prior_mean == "carried" for layer in model.gp_layers)
+
+
+def has_closed_form(model: DeepGP) -> bool:
+    """Whether a model is one layer around such a network, with Gaussian noise, and q(u) is free and of one block."""
+    first, *others = model.gp_layers
+    q_is_free = len(first.q.blocks) == 1 and all(p.requires_grad for p in first.q.parameters())
+    is_gaussian = adapter_of(model.likelihood).noise_parameters().noise is not None
+    return not others and has_trained_mean(model) and is_gaussian and q_is_free and first.horizon is None
+
+
+@dataclass(frozen=True)
+class NetworkErrors:
+    """How far a network is off that stays as it is, and how that is known.
+
+    Attributes:
+        training: Its mean squared error on X.
+        new: Its mean squared error on other rows.
+        source: What says so: held-out rows, or rows of X by leaving each out of the last layer; or neither, where the
+            last layer has nearly as many parameters as there are rows.
+    """
+
+    training: float
+    new: float
+    source: ErrorSource
+
+    @property
+    def ratio(self) -> float:
+        """How many times as large the error on other rows is."""
+        return self.new / self.training
+
+    def __str__(self) -> str:
+        if self.source == "none":
+            return (
+                "the network's last layer has nearly as many parameters as X has rows, so that its errors on X say "
+                "nothing of those on other rows; pass held_out=(X, y), rows that it was not trained on"
+            )
+        said = f"the network's mean squared error is {self.training:.3g} on X and {self.new:.3g} "
+        if self.source == "held-out rows":
+            said += f"on held-out rows, {self.ratio:.3g} times as large, to which predictions were fitted"
+            advice = "earlier stopping or more weight decay may improve the network"
+        else:
+            said += f"by leaving each row out of its last layer, {self.ratio:.3g} times as large"
+            advice = "pass held_out=(X, y), rows that it was not trained on"
+        return f"{said}; {advice}" if self.ratio > MOST_OVERFITTED else said
+
+
 @dataclass(frozen=True)
 class FitResult:
     """What fitting did.
 
     Attributes:
-        objectives: The objective at each step. Of GPR and SGPR it is the log evidence and the bound; of a stage, the
-            minibatch's estimate of it in nats for each row of the data.
+        objectives: The objective at each step. Of GPR and SGPR it is the log evidence and the bound; of a converted
+            network in closed form, the log density of the rows that it is judged by, in nats for each, with priors; of
+            a stage, the minibatch's estimate of it in nats for each row of the data.
         stopped: Why it ended: the objective converged, the steps were used up, no further step improved it, or a
             callback asked for it.
         skipped: How many minibatch steps were skipped because their objective or gradient was not finite.
@@ -109,6 +166,7 @@ class FitResult:
         kl_weight: What the KL was weighted by in stage 2.
         final_objectives: The objective at each step of stage 3, on all rows.
         network_objectives: The log-likelihood of the network at each step of stage 1, for each row of the data.
+        errors: The errors of a converted network, where these are what widths were fitted to.
     """
 
     objectives: tuple[float, ...]
@@ -119,6 +177,7 @@ class FitResult:
     network_objectives: tuple[float, ...] = ()
     final_objectives: tuple[float, ...] = ()
     kl_weight: float = 1.0
+    errors: NetworkErrors | None = None
 
     @property
     def network(self) -> nn.Module | None:

@@ -1,27 +1,27 @@
-"""A GP around a trained network, in closed form: no steps, since the network is there already.
+"""A GP around a trained network, in closed form but for a handful of numbers: the network is there already.
 
     y_i = μ(x_i) + g(z_i) + ε_i,     g ~ GP(0, v k),     ε_i ~ noise of variance σ² ρ(h_i), and outliers
 
-A network's residuals r = y − μ are smaller on the rows that it was trained on than on new ones. So those rows say where
-errors are large and which way they go, and held-out rows say how large they are. Three steps:
+A network's residuals r = y − μ are smaller on the rows that it was trained on than on new ones. So training rows say
+where errors are large, and which way they go; how large they are is for held-out rows to say. Three steps:
 
-1. Residuals of the training rows are made those of a ridge regression of y on z that leaves the row out: r_i / (1 − l_i),
-   with leverage l_i, and the penalty by evidence.
-2. ρ: slopes of the noise and width of outliers are those under which the residuals of both kinds of rows are most
-   probable. The level is each kind's own.
-3. σ², v and the width of outliers are those under which held-out rows are most probable, with g given all rows but the one
-   that is predicted. With whitened A at v = 1, noise weights W = diag(1/ρ_i) and Aᵀ W A = Q Λ Qᵀ,
+1. *Leave one out.* Residuals of training rows become those that leave the row out, r_i / (1 − l_i) (`leverage`).
+2. *The shape of the noise.* The slopes in ρ, and the width of outliers, are those under which the residuals of both
+   kinds of rows are most probable if g = 0. Each kind has a level of its own.
+3. *Its level, and g.* σ², v and the width of outliers are those under which held-out rows are most probable, each given
+   g of all rows but itself: Bayesian linear regression with weights 1/ρ_i (`regression`), to whose variances the part
+   v (k − Σ A²) of the prior is added that no q(u) explains.
 
-       q(u) = N(Q s ∘ √v/σ² Qᵀ Aᵀ W r, Q diag(s) Qᵀ),     s = 1 / (1 + v Λ / σ²),
+Each number has a weak prior about what is plausible, and those that are registered on parameters join these. In the
+end all variances are multiplied by 1 + 4/n, since four numbers were fitted to n held-out rows.
 
-   and a row's leverage in it is l_i = v Σ_j (A Q)²_ij s_j / (σ² ρ_i).
-
-Each number has a weak prior about what is plausible. Predictions are widened by 1 + 4 / n at the end, for n held-out rows,
-since the numbers have been fitted to these. Without held-out rows the training rows take their place.
+Without held-out rows, the leave-one-out residuals of the training rows take their place. Where the network has nearly
+as many effective parameters as rows, these say nothing. Then training rows are left aside, and if there are no others,
+g keeps its prior, and only the level of the noise and v are fitted.
 """
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Callable
 from math import log
 from typing import NamedTuple
 
@@ -33,195 +33,252 @@ from actgp.layers import GPLayer
 from actgp.layers.variational import unexplained
 from actgp.likelihoods import Latent, LikelihoodAdapter, adapter_of
 from actgp.models import DeepGP
-from actgp.training.calibrate import free_variance, set_variance
+from actgp.training.calibrate import (
+    free_variance,
+    has_free_noise,
+    has_free_outliers,
+    has_free_slopes,
+    raw_variance,
+    set_noise,
+    set_outlier_noise,
+    set_variance,
+)
 from actgp.training.data import Batch
 from actgp.training.lbfgs import maximise
+from actgp.training.leverage import ridge_leverages, without_row
+from actgp.training.objectives import has_priors, log_prior
+from actgp.training.regression import Given, leave_one_out, posterior, regress
 
-NUM_STEPS = 40
-PENALTIES = torch.logspace(-6, 2, 49, dtype=torch.float64)  # of the ridge regression, relative to the mean square of z
-LARGEST_LEVERAGE = 0.95
-SLOPE_SD = 0.1  # of the prior of slopes, for columns of unit spread
-OUTLIER_RATIO = 9.0  # of the prior, outliers' variance relative to the others'
-LEVEL_SD, FIRST_OUTLIER_SD, OUTLIER_SD = 2.0, 0.5, 0.5  # of logarithms, in their priors
-EXPLAINED = 0.1  # of the residuals' variance by g, where its prior is centred
-PARAMETERS = 4  # fitted to held-out rows
+NUM_STEPS = 60  # of L-BFGS, for each of steps 2 and 3
+MOST_PARAMETERS = 0.7  # γ, relative to the rows, up to which leaving one out says something
+SLOPE_SD = 0.1  # of the prior of slopes, for columns of h whose mean square is one
+OUTLIER_RATIO = 9.0  # where the prior of outliers' noise is centred, relative to that of others
+EXPLAINED = 0.1  # likewise, of g's variance
+LEVEL_SD, OUTLIER_SD = 2.0, 0.5  # of the priors of logarithms: of σ² and v, and of outliers
+PARAMETERS = 4  # that are fitted to held-out rows
+SMALLEST_SIZE = 1e-6  # of a column of h: those that are smaller have no slope to speak of
 TINY = 1e-30
 
 
 class Rows(NamedTuple):
-    """Rows as g sees them; A and what it leaves unexplained are those of v = 1."""
+    """Rows as g sees them. A and what it leaves unexplained are those of v = 1.
+
+    Attributes:
+        h: What the layer is given.
+        r: y − μ.
+        A: Whitened covariances.
+        rest: k − Σ A².
+    """
 
     h: Float64[Tensor, "N H"]
-    residual: Float64[Tensor, "N P"]
+    r: Float64[Tensor, "N P"]
     A: Float64[Tensor, "N M"]
     rest: Float64[Tensor, " N"]
 
 
+class ResidualFit(NamedTuple):
+    """What came of it.
+
+    Attributes:
+        objectives: The objective of step 3 after each step of L-BFGS, for each row that it is judged by.
+        stopped: Why that ended.
+        training_error: The network's mean squared error on the rows that it was trained on.
+        new_error: That on held-out rows, or by leaving each training row out.
+        informative: Whether leaving one out said something.
+    """
+
+    objectives: tuple[float, ...]
+    stopped: str
+    training_error: float
+    new_error: float
+    informative: bool
+
+
 @torch.enable_grad()
-def fit_around(model: DeepGP, train: Batch, held_out: Batch | None) -> None:
-    """Fits a layer that carries its prior mean, and Gaussian noise.
+def fit_residual(
+    model: DeepGP, train: Batch, held_out: Batch | None, report: Callable[[float], None] = lambda _: None
+) -> ResidualFit:
+    """Fits a layer that carries its prior mean, and Gaussian noise; the model changes at the end, all at once.
 
     Args:
         model: Of one such layer, without a backbone.
         train: What the network was trained on.
         held_out: What it was not.
+        report: Called with the objective of step 3 after each step of L-BFGS.
     """
-    (layer,) = model.gp_layers
-    noise = copy.deepcopy(model.likelihood).double()
-    rows = _rows(layer, train)
-    rows = rows._replace(residual=leave_one_out(layer, train))
-    judged = rows if held_out is None else _rows(layer, held_out)
-    fit = Fit(adapter_of(noise), rows, judged, held_out is not None)
-    fit.shape_noise()
-    v, mean, S, score = fit.fit_g()
+    own = copy.deepcopy(model).double()
+    (layer,) = own.gp_layers
+    trained = rows_of(layer, train)
+    leverages = ridge_leverages(layer.split(trained.h)[0], train[1].double())
+    informative = leverages.sum().item() <= MOST_PARAMETERS * len(leverages)
+    left_out = trained._replace(r=without_row(trained.r, leverages))
+    judged = left_out if held_out is None else rows_of(layer, held_out)
+    others = left_out if held_out is not None and informative else None
+    known = held_out is not None or informative
+
+    start_noise(own, _mean_square(judged.r))
+    if known:
+        fit_noise(own, judged, others)
+    objectives: list[float] = []
+
+    def record(objective: float) -> None:
+        objectives.append(objective / len(judged.r))
+        report(objectives[-1])
+
+    stopped = fit_g(own, judged, others, known=known, report=record)
     with torch.no_grad():
-        model.likelihood.load_state_dict(noise.state_dict())
-        set_variance(layer, v)
-        layer.q.assign(mean.to(layer.q.raw_mean), S.to(layer.q.raw_mean).expand(mean.shape[1], -1, -1))
-    return score
+        model.load_state_dict(own.state_dict())
+    return ResidualFit(tuple(objectives), stopped, _mean_square(trained.r), _mean_square(judged.r), informative)
 
 
 @torch.no_grad()
-def _rows(layer: GPLayer, batch: Batch) -> Rows:
-    h, y = batch
-    z, mu = layer.split(h.double())
-    assert mu is not None
-    whole = copy.deepcopy(layer).double()
-    A = whole.whiten(h.double())
-    prior = whole.kernel(z, diag=True)
-    v = free_variance(whole)
-    return Rows(h.double(), y.double() - mu, A / v.sqrt(), unexplained(A, prior) / v)
-
-
-@torch.no_grad()
-def leave_one_out(layer: GPLayer, batch: Batch) -> Float64[Tensor, "N P"]:
-    """r_i / (1 − l_i), with the leverage of ridge regression of y on z."""
-    h, y = batch[0].double(), batch[1].double()
+def rows_of(layer: GPLayer, batch: Batch) -> Rows:
+    """Rows (h, y) as g sees them."""
+    h, y = (values.double() for values in batch)
     z, mu = layer.split(h)
-    Phi = torch.cat([z, torch.ones_like(z[:, :1])], dim=1)
-    N = len(Phi)
-    Lambda, Q = torch.linalg.eigh(Phi.T @ Phi)
-    Lambda = Lambda.clamp_min(0)
-    b = Q.T @ (Phi.T @ y)  # [H, P]
-    best, chosen = float("inf"), PENALTIES[0]
-    for penalty in PENALTIES.to(Phi) * Lambda.sum() / len(Lambda) / 100:
-        s = 1 / (Lambda + penalty)
-        left = (y.square().sum(0) - (b.square() * s[:, None]).sum(0)).clamp_min(TINY)  # [P]: yᵀ (I + ΦΦᵀ/penalty)⁻¹ y
-        value = (0.5 * N * (left / N).log() + 0.5 * torch.log1p(Lambda / penalty).sum()).sum().item()
-        if value < best:
-            best, chosen = value, penalty
-    leverage = ((Phi @ Q).square() / (Lambda + chosen)).sum(1)
     assert mu is not None
-    return (y - mu) / (1 - leverage).clamp_min(1 - LARGEST_LEVERAGE)[:, None]
+    A = layer.whiten(h)
+    return Rows(h, y - mu, A, unexplained(A, layer.kernel(z, diag=True)))
 
 
-@dataclass
-class Fit:
-    """The numbers that are sought."""
+def start_noise(model: DeepGP, level: float) -> None:
+    """Noise that is the same everywhere, and nine times as much for outliers; with priors, parameters stay."""
+    likelihood = model.likelihood
+    if has_priors(likelihood):
+        return
+    if has_free_noise(model):
+        set_noise(model, level)
+    if has_free_outliers(model):
+        set_outlier_noise(model, OUTLIER_RATIO * likelihood.noise.item())
+    if has_free_slopes(model):
+        likelihood.slopes.data.zero_()
 
-    adapter: LikelihoodAdapter
-    rows: Rows
-    judged: Rows
-    has_held_out: bool
 
-    def shape_noise(self) -> None:
-        noise = self.adapter.noise_parameters()
-        likelihood = self.adapter.likelihood
-        level = _mean_square(self.judged.residual)
-        likelihood.noise = level
-        offset = torch.tensor(_mean_square(self.rows.residual) / level, dtype=torch.float64).log().requires_grad_()
-        first = offset.item()
-        parameters = [noise.noise, offset]
-        sd = self.rows.h.std(0).clamp_min(1e-6)
+def fit_noise(model: DeepGP, judged: Rows, others: Rows | None) -> None:
+    """Step 2: σ², slopes and outliers for g = 0, by the rows that judge and others, whose noise is e^δ times as large.
+
+    With p₀ the density of noise at the level of the first, log p(r) = log p₀(e^{−δ/2} r) − δ/2 for the others.
+    """
+    adapter, likelihood = adapter_of(model.likelihood), model.likelihood
+    noise, level = adapter.noise_parameters(), log(_mean_square(judged.r))
+    first = 0.0 if others is None else log(_mean_square(others.r) / _mean_square(judged.r))
+    delta = torch.tensor(first, dtype=torch.float64, device=judged.r.device, requires_grad=True)
+
+    def fit(rows: Rows, delta: Tensor) -> Tensor:
+        r = rows.r * (-delta / 2).exp()
+        zero = torch.zeros_like(r)
+        latent = Latent(zero, zero, adapter.relative_noise(rows.h / size))
+        return adapter.log_marginal(r, latent).sum() - delta / 2 * r.numel()
+
+    def objective() -> Tensor:
+        total = fit(judged, torch.zeros_like(delta)) + log_prior(model).to(delta)
+        total = total + _normal(likelihood.noise.log(), level, LEVEL_SD)
         if noise.outlier_noise is not None:
-            likelihood.outlier_noise = OUTLIER_RATIO * level
-            parameters.append(noise.outlier_noise)
+            ratio = likelihood.outlier_noise / likelihood.noise
+            total = total + _normal(ratio.log(), log(OUTLIER_RATIO), OUTLIER_SD)
         if noise.slopes is not None:
-            noise.slopes.data.zero_()
-            parameters.append(noise.slopes)
-        kinds = [(self.rows, offset)]
-        if self.has_held_out:
-            kinds.append((self.judged, torch.zeros_like(offset)))
-        standardised = [(rows.h / sd).clamp(-4, 4) for rows, _ in kinds]
+            total = total + _normal(noise.slopes, 0.0, SLOPE_SD)
+        if others is not None:
+            total = total + fit(others, delta) + _normal(delta, first, LEVEL_SD)
+        return total
 
-        def objective() -> Tensor:
-            total = -0.5 * ((likelihood.noise.log() - log(level)) / LEVEL_SD).square().sum()
-            if self.has_held_out:
-                total = total - 0.5 * ((offset - first) / LEVEL_SD).square()
-            if noise.outlier_noise is not None:
-                ratio = (likelihood.outlier_noise / likelihood.noise).log() - log(OUTLIER_RATIO)
-                total = total - 0.5 * (ratio / FIRST_OUTLIER_SD).square().sum()
-            if noise.slopes is not None:
-                total = total - 0.5 * (noise.slopes / SLOPE_SD).square().sum()
-            for (rows, shift), h in zip(kinds, standardised, strict=True):
-                r = rows.residual * (-0.5 * shift).exp()
-                zero = torch.zeros_like(r)
-                latent = Latent(zero, zero, self.adapter.relative_noise(h))
-                total = total + self.adapter.log_marginal(r, latent).sum() - 0.5 * shift * r.numel()
-            return total
+    rescaled = has_free_slopes(model) and not has_priors(likelihood)
+    size = judged.h.square().mean(0).sqrt().clamp_min(SMALLEST_SIZE) if rescaled else judged.h.new_ones(())
+    if free := _free(noise.noise, noise.outlier_noise, noise.slopes, None if others is None else delta):
+        maximise(free, objective, NUM_STEPS)
+    if rescaled:  # cᵀ h = (c / size)ᵀ h, for h / size above
+        likelihood.slopes.data.div_(size)
 
-        maximise(parameters if self.has_held_out else [p for p in parameters if p is not offset], objective, NUM_STEPS)
-        if noise.slopes is not None:
-            noise.slopes.data.div_(sd)
 
-    def fit_g(self):
-        adapter, likelihood = self.adapter, self.adapter.likelihood
-        noise = adapter.noise_parameters()
-        with torch.no_grad():
-            relative = [self._relative(rows) for rows in (self.rows, self.judged)]
-        parts = [(self.rows, relative[0])] + ([(self.judged, relative[1])] if self.has_held_out else [])
-        A = torch.cat([rows.A for rows, _ in parts])
-        W = 1 / torch.cat([rho for _, rho in parts])
-        r = torch.cat([rows.residual for rows, _ in parts])
-        Lambda, Q = torch.linalg.eigh(A.T @ (W * A))
-        Lambda = Lambda.clamp_min(0)
-        b = Q.T @ (A.T @ (W * r))  # [M, P]
-        judged, rho = self.judged, relative[1]
-        squares = (judged.A @ Q).square()
-        AQ = judged.A @ Q
-        k = (self.rows.A.square().sum(1) + self.rows.rest).mean()
-        with torch.no_grad():
-            sigma = likelihood.noise.log().item()
-            outliers = None if noise.outlier_noise is None else (likelihood.outlier_noise / likelihood.noise).log().item()
-        v_at = log(EXPLAINED) + sigma - k.log().item()
-        log_v = torch.tensor(v_at, dtype=torch.float64, requires_grad=True)
+def fit_g(model: DeepGP, judged: Rows, others: Rows | None, *, known: bool, report: Callable[[float], None]) -> str:
+    """Step 3: σ², v, the width of outliers, and q(u).
 
-        def objective() -> Tensor:
-            v, f = log_v.exp(), likelihood.noise
-            s = v / (1 + v * Lambda / f)
-            variance = squares @ s  # [N]
-            leverage = (variance.unsqueeze(-1) / (f * rho)).clamp(max=0.99)  # [N, 1]
-            mean = AQ @ (s[:, None] * b / f)
-            r = judged.residual
-            mean = r - (r - mean) / (1 - leverage)
-            total = (variance + v * judged.rest).unsqueeze(-1)
-            total = variance.unsqueeze(-1) / (1 - leverage) + (v * judged.rest).unsqueeze(-1)
-            fit = adapter.log_marginal(r, Latent(mean, total.expand_as(mean), rho if noise.slopes is not None else None)).sum()
-            prior = ((log_v - v_at) / LEVEL_SD).square() + ((f.log() - sigma) / LEVEL_SD).square().sum()
-            if outliers is not None:
-                size = (total + f * rho).mean()
-                prior = prior + (((likelihood.outlier_noise / size).log() - outliers) / OUTLIER_SD).square().sum()
-            return fit - 0.5 * prior
+    Args:
+        model: Of one layer, its noise as step 2 left it.
+        judged: Rows that are predicted, each by g of the other rows.
+        others: More rows that g is given.
+        known: Whether g is given rows at all.
+        report: Called with the objective after each step.
 
+    Returns:
+        Why it ended.
+    """
+    (layer,), adapter, likelihood = model.gp_layers, adapter_of(model.likelihood), model.likelihood
+    noise = adapter.noise_parameters()
+    rho = _relative_noise(adapter, judged)
+    relative = None if noise.slopes is None else rho.unsqueeze(-1)  # [n, 1]
+    row = Given(judged.A, judged.r, 1 / rho if known else torch.zeros_like(rho))
+    more = [] if others is None else [Given(others.A, others.r, 1 / _relative_noise(adapter, others))]
+    regression = regress([row, *more])
+    AQ = judged.A @ regression.Q
+
+    level = likelihood.noise.log().detach()
+    outliers = None if noise.outlier_noise is None else (likelihood.outlier_noise / likelihood.noise).log().detach()
+    prior_variance = (judged.A.square().sum(1) + judged.rest).mean().clamp_min(TINY)  # the mean of k at v = 1
+    v_level = log(EXPLAINED) + level - prior_variance.log()
+    v = _relative_variance(layer)
+    if (variance := free_variance(layer)) is not None and not has_priors(layer.kernel):
+        set_variance(layer, variance * v_level.exp().squeeze())
+
+    def objective() -> Tensor:
+        mean, variance = leave_one_out(regression, row, AQ, v(), likelihood.noise)
+        variance = variance + v() * judged.rest
+        latent = Latent(mean, variance.unsqueeze(-1).expand_as(mean), relative)
+        total = adapter.log_marginal(judged.r, latent).sum() + log_prior(model).to(level)
+        total = total + _normal(likelihood.noise.log(), level, LEVEL_SD) + _normal(v().log(), v_level, LEVEL_SD)
         if outliers is not None:
-            likelihood.outlier_noise = likelihood.outlier_noise.item()
-        maximise([p for p in (log_v, noise.noise, noise.outlier_noise) if p is not None], objective, NUM_STEPS)
-        score = objective().item()
-        with torch.no_grad():
-            v, f = log_v.exp(), likelihood.noise
-            s = 1 / (1 + v * Lambda / f)
-            mean = Q @ (s[:, None] * b * v.sqrt() / f)
-            c = 1 + PARAMETERS / len(judged.h) if self.has_held_out else 1.0
-            S = torch.linalg.cholesky((Q * s) @ Q.T)
-            likelihood.noise = f * c
-            if outliers is not None:
-                likelihood.outlier_noise = likelihood.outlier_noise * c
-            return v * c, mean / c**0.5, S, score
+            width = (variance + likelihood.noise * rho).mean()
+            total = total + _normal((likelihood.outlier_noise / width).log(), outliers, OUTLIER_SD)
+        return total
 
-    def _relative(self, rows: Rows) -> Tensor:
-        relative = self.adapter.relative_noise(rows.h)
-        return torch.ones_like(rows.residual[:, :1]) if relative is None else relative
+    free = _free(raw_variance(layer), noise.noise, noise.outlier_noise)
+    stopped = maximise(free, objective, NUM_STEPS, report) if free else "converged"
+    with torch.no_grad():
+        _widen(model, *posterior(regression, v(), likelihood.noise), 1 + PARAMETERS / len(judged.r))
+    return stopped
 
 
-def _mean_square(r: Tensor) -> float:
+def _relative_variance(layer: GPLayer) -> Callable[[], Tensor]:
+    """() ↦ v: the variance of a kernel, relative to what it is now."""
+    start = free_variance(layer)
+    now = None if start is None else start.detach().clone()
+
+    def relative() -> Tensor:
+        variance = free_variance(layer)
+        return layer.q.raw_mean.new_ones(()) if variance is None else (variance / now).squeeze()
+
+    return relative
+
+
+def _widen(model: DeepGP, m: Float64[Tensor, "M P"], S: Float64[Tensor, "M M"], c: float) -> None:
+    """Sets q(u), and multiplies variances by c: of the noise, and of g, while its mean √v A m stays."""
+    (layer,) = model.gp_layers
+    variance = free_variance(layer)
+    if has_free_noise(model):
+        set_noise(model, model.likelihood.noise.item() * c)
+    if has_free_outliers(model):
+        set_outlier_noise(model, model.likelihood.outlier_noise.item() * c)
+    if variance is None:
+        m, S = m * c**0.5, S * c**0.5
+    else:
+        set_variance(layer, variance * c)
+    layer.q.assign(m / c**0.5, S.expand(m.shape[1], -1, -1))
+
+
+def _relative_noise(adapter: LikelihoodAdapter, rows: Rows) -> Float64[Tensor, " N"]:
+    """ρ."""
+    relative = adapter.relative_noise(rows.h)
+    return torch.ones_like(rows.rest) if relative is None else relative.detach().squeeze(-1)
+
+
+def _normal(x: Tensor, mean: Tensor | float, sd: float) -> Tensor:
+    """The log density of N(mean, sd²), but for a constant."""
+    return -0.5 * ((x - mean) / sd).square().sum()
+
+
+def _free(*parameters: Tensor | None) -> list[Tensor]:
+    return [p for p in parameters if p is not None and p.requires_grad]
+
+
+def _mean_square(r: Float64[Tensor, "N P"]) -> float:
     return max(r.square().mean().item(), TINY)

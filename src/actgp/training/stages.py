@@ -65,6 +65,7 @@ class Run:
         seeds: Of all that is random in the run.
         held_out_given: Whether the held-out rows were given, and not taken from the others.
         factors: What calibration has chosen by the held-out rows of stage 2, until it is applied at the end.
+        in_closed_form: Whether stage 2 begins with a posterior that has been found in closed form.
     """
 
     model: DeepGP
@@ -78,6 +79,7 @@ class Run:
     seeds: tuple[int, ...] = ()
     held_out_given: bool = False
     factors: Factors | None = None
+    in_closed_form: bool = False
 
     @property
     def batches(self) -> Batches:
@@ -140,7 +142,7 @@ def _prepare(run: Run, weights: torch.Generator) -> None:
     run.model.eval()
     if run.current == 0 and run.recipe.network_steps > 0:
         draw_means(run.model, run.batches, weights)
-    if run.current == 1 and run.recipe.num_steps > 0:
+    if run.current == 1 and run.recipe.num_steps > 0 and not run.in_closed_form:
         place_points(run.model, run.batches, run.seeds[1])
         bound_noise_by_rounding(run.model, run.batches, run.held_out)
         warm_start(run.model, run.batches, run.recipe, run.kl_weight)

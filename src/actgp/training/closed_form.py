@@ -1,0 +1,65 @@
+"""Converted networks with Gaussian noise: features are collected in memory, and the GP around them is fitted at once.
+
+Held-out rows are all used; without them, all rows of X are, each left out in turn. An interrupt leaves the model as it
+was.
+"""
+
+import time
+import warnings
+from contextlib import nullcontext
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from actgp.models import DeepGP
+from actgp.training.calibrate import bound_noise_by_rounding
+from actgp.training.data import ROWS, Batch, TensorBatches, backbone_features, checked
+from actgp.training.loader import LoaderBatches
+from actgp.training.progress import progress_bar
+from actgp.training.recipe import MOST_OVERFITTED, ErrorSource, FitResult, NetworkErrors, Stopped
+from actgp.training.residual import NUM_STEPS, fit_residual
+from actgp.training.stages import undone_if_broken_off
+
+
+def fit_in_closed_form(
+    model: DeepGP,
+    X: Tensor | DataLoader[Any] | None,
+    y: Tensor | None,
+    held_out: Batch | None,
+    device: torch.device,
+    progress: bool,
+) -> FitResult:
+    """Fits q(u), the kernel's variance and the noise of a model that has a closed form."""
+    start = time.perf_counter()
+    for rows in (None if isinstance(X, DataLoader) else (X, y), held_out):  # before anything is moved
+        if rows is not None:
+            checked(model, *rows)
+    model.to(device).eval()
+    train = _layer_inputs(model, X, y, device)
+    judged = None if held_out is None else _layer_inputs(model, *held_out, device)
+    head = DeepGP(model.gp_layers, model.likelihood)  # the same layer
+    bar = progress_bar(f"fit {type(model).__name__}", NUM_STEPS) if progress else nullcontext(lambda *_: None)
+    with bar as report, undone_if_broken_off(head):
+        batches = TensorBatches(*train, ROWS, torch.Generator())
+        bound_noise_by_rounding(head, batches, judged)
+        found = fit_residual(head, train, judged, report)
+    source: ErrorSource = "held-out rows" if judged is not None else "leave-one-out" if found.informative else "none"
+    errors = NetworkErrors(found.training_error, found.new_error, source)
+    if source == "none" or (source == "leave-one-out" and errors.ratio > MOST_OVERFITTED):
+        warnings.warn(str(errors), stacklevel=3)
+    return FitResult(found.objectives, cast(Stopped, found.stopped), 0, time.perf_counter() - start, errors=errors)
+
+
+@torch.no_grad()
+def _layer_inputs(model: DeepGP, X: Tensor | DataLoader[Any] | None, y: Tensor | None, device: torch.device) -> Batch:
+    """What the layer is given at each row, and the targets."""
+    if isinstance(X, DataLoader):
+        if y is not None:
+            raise ValueError("a DataLoader gives X and y, got y again; leave it out")
+        parts = [(model.enter(x), targets) for x, targets in LoaderBatches(X, model, device).all()]
+        h, values = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
+        return h, values
+    X, y = checked(model, X, y)
+    return backbone_features(model, X), y.to(device)
