@@ -18,7 +18,7 @@ from actgp.training.calibrate import bound_noise_by_rounding
 from actgp.training.data import ROWS, Batch, TensorBatches, backbone_features, checked
 from actgp.training.loader import LoaderBatches
 from actgp.training.progress import progress_bar
-from actgp.training.recipe import MOST_OVERFITTED, ErrorSource, FitResult, NetworkErrors, Stopped
+from actgp.training.recipe import ErrorSource, FitResult, NetworkErrors, Stopped
 from actgp.training.residual import NUM_STEPS, fit_residual
 from actgp.training.stages import undone_if_broken_off
 
@@ -45,9 +45,9 @@ def fit_in_closed_form(
         batches = TensorBatches(*train, ROWS, torch.Generator())
         bound_noise_by_rounding(head, batches, judged)
         found = fit_residual(head, train, judged, report)
-    source: ErrorSource = "held-out rows" if judged is not None else "leave-one-out" if found.informative else "none"
+    source: ErrorSource = "held-out rows" if judged is not None else "leave-one-out" if found.known else "none"
     errors = NetworkErrors(found.training_error, found.new_error, source)
-    if source == "none" or (source == "leave-one-out" and errors.ratio > MOST_OVERFITTED):
+    if source == "none":
         warnings.warn(str(errors), stacklevel=3)
     return FitResult(found.objectives, cast(Stopped, found.stopped), 0, time.perf_counter() - start, errors=errors)
 

@@ -120,9 +120,10 @@ class NetworkErrors:
 
     Attributes:
         training: Its mean squared error on X.
-        new: Its mean squared error on other rows.
-        source: What says so: held-out rows, or rows of X by leaving each out of the last layer; or neither, where the
-            last layer has nearly as many parameters as there are rows.
+        new: Its mean squared error on other rows, or what it is taken to be.
+        source: What says so: held-out rows; or each row of X, left out of the network's last layer; or neither, where
+            the last layer has nearly as many parameters as there are rows, or fits most of them only because it has
+            seen them.
     """
 
     training: float
@@ -135,19 +136,20 @@ class NetworkErrors:
         return self.new / self.training
 
     def __str__(self) -> str:
-        if self.source == "none":
-            return (
-                "the network's last layer has nearly as many parameters as X has rows, so that its errors on X say "
-                "nothing of those on other rows; pass held_out=(X, y), rows that it was not trained on"
-            )
-        said = f"the network's mean squared error is {self.training:.3g} on X and {self.new:.3g} "
+        on_training = f"the network's mean squared error is {self.training:.3g} on X"
         if self.source == "held-out rows":
-            said += f"on held-out rows, {self.ratio:.3g} times as large, to which predictions were fitted"
-            advice = "earlier stopping or more weight decay may improve the network"
-        else:
-            said += f"by leaving each row out of its last layer, {self.ratio:.3g} times as large"
-            advice = "pass held_out=(X, y), rows that it was not trained on"
-        return f"{said}; {advice}" if self.ratio > MOST_OVERFITTED else said
+            said = f"{on_training} and {self.new:.3g} on held-out rows, to which predictions were fitted"
+            overfitted = f"{said}; it overfits X, and earlier stopping, more weight decay or more data may improve it"
+            return overfitted if self.ratio > MOST_OVERFITTED else said
+        if self.source == "leave-one-out":
+            return (
+                f"{on_training} and {self.new:.3g} when each row is left out of its last layer; layers before it have "
+                "seen all rows, and predictions may be too narrow; held_out=(X, y) makes sure"
+            )
+        return (
+            f"{on_training}, which says little of other rows, since its last layer has so many parameters that it fits "
+            "rows only because it has seen them; pass held_out=(X, y), rows that it was not trained on"
+        )
 
 
 @dataclass(frozen=True)

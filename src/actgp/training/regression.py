@@ -56,10 +56,15 @@ def regress(parts: Sequence[Given]) -> Regression:
     return Regression(Q, Lambda.clamp_min(0), Q.T @ AWr)
 
 
-def posterior(
-    regression: Regression, v: Tensor, noise: Tensor
-) -> tuple[Float64[Tensor, "M P"], Float64[Tensor, "M M"]]:
-    """m and S.
+class Posterior(NamedTuple):
+    """m and S of q(u)."""
+
+    mean: Float64[Tensor, "M P"]
+    scale_tril: Float64[Tensor, "M M"]
+
+
+def posterior(regression: Regression, v: Tensor, noise: Tensor) -> Posterior:
+    """q(u) given all rows.
 
     Args:
         regression: Of all rows.

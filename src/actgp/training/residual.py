@@ -15,17 +15,19 @@ where errors are large, and which way they go; how large they are is for held-ou
 Each number has a weak prior about what is plausible, and those that are registered on parameters join these. In the
 end all variances are multiplied by 1 + 4/n, since four numbers were fitted to n held-out rows.
 
-Without held-out rows, the leave-one-out residuals of the training rows take their place. Where the network has nearly
-as many effective parameters as rows, these say nothing. Then training rows are left aside, and if there are no others,
-g keeps its prior, and only the level of the noise and v are fitted.
+Where the last layer of the network has nearly as many effective parameters as there are rows, to leave a row out says
+little, and training rows are left aside. Without held-out rows, the leave-one-out residuals take their place. Where
+these say little, or are much larger than the network's own, g keeps its prior: only the level of the noise and v are
+fitted.
 """
 
 import copy
 from collections.abc import Callable
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from gpytorch.constraints import GreaterThan, Positive
 from jaxtyping import Float64
 from torch import Tensor
 
@@ -47,6 +49,7 @@ from actgp.training.data import Batch
 from actgp.training.lbfgs import maximise
 from actgp.training.leverage import ridge_leverages, without_row
 from actgp.training.objectives import has_priors, log_prior
+from actgp.training.recipe import MOST_OVERFITTED
 from actgp.training.regression import Given, leave_one_out, posterior, regress
 
 NUM_STEPS = 60  # of L-BFGS, for each of steps 2 and 3
@@ -84,14 +87,14 @@ class ResidualFit(NamedTuple):
         stopped: Why that ended.
         training_error: The network's mean squared error on the rows that it was trained on.
         new_error: That on held-out rows, or by leaving each training row out.
-        informative: Whether leaving one out said something.
+        known: Whether g was given rows, and does not have its prior still.
     """
 
     objectives: tuple[float, ...]
     stopped: str
     training_error: float
     new_error: float
-    informative: bool
+    known: bool
 
 
 @torch.enable_grad()
@@ -106,17 +109,18 @@ def fit_residual(
         held_out: What it was not.
         report: Called with the objective of step 3 after each step of L-BFGS.
     """
-    own = copy.deepcopy(model).double()
+    own = _in_logarithms(copy.deepcopy(model).double())
     (layer,) = own.gp_layers
     trained = rows_of(layer, train)
     leverages = ridge_leverages(layer.split(trained.h)[0], train[1].double())
-    informative = leverages.sum().item() <= MOST_PARAMETERS * len(leverages)
     left_out = trained._replace(r=without_row(trained.r, leverages))
     judged = left_out if held_out is None else rows_of(layer, held_out)
-    others = left_out if held_out is not None and informative else None
-    known = held_out is not None or informative
+    errors = _mean_square(trained.r), _mean_square(judged.r)
+    useful = leverages.sum().item() <= MOST_PARAMETERS * len(leverages)
+    others = left_out if held_out is not None and useful else None
+    known = held_out is not None or (useful and errors[1] <= MOST_OVERFITTED * errors[0])
 
-    start_noise(own, _mean_square(judged.r))
+    start_noise(own, errors[1])
     if known:
         fit_noise(own, judged, others)
     objectives: list[float] = []
@@ -126,9 +130,8 @@ def fit_residual(
         report(objectives[-1])
 
     stopped = fit_g(own, judged, others, known=known, report=record)
-    with torch.no_grad():
-        model.load_state_dict(own.state_dict())
-    return ResidualFit(tuple(objectives), stopped, _mean_square(trained.r), _mean_square(judged.r), informative)
+    _assign(model, own)
+    return ResidualFit(tuple(objectives), stopped, *errors, known)
 
 
 @torch.no_grad()
@@ -139,6 +142,34 @@ def rows_of(layer: GPLayer, batch: Batch) -> Rows:
     assert mu is not None
     A = layer.whiten(h)
     return Rows(h, y - mu, A, unexplained(A, layer.kernel(z, diag=True)))
+
+
+def _in_logarithms(model: DeepGP) -> DeepGP:
+    """The same model, its variances parametrised by logarithms: L-BFGS then does not depend on the unit of y."""
+    parts = [(model.likelihood.noise_covar, "raw_noise"), (model.likelihood, "raw_outlier_noise")]
+    for module, name in [*parts, (model.gp_layers[0].kernel, "raw_outputscale")]:
+        constraint: Any = getattr(module, f"{name}_constraint", None)
+        if type(constraint) in (GreaterThan, Positive):
+            value = constraint.transform(getattr(module, name))
+            logarithmic = GreaterThan(constraint.lower_bound, transform=torch.exp, inv_transform=torch.log)
+            module.register_constraint(name, logarithmic.to(value))
+            module.initialize(**{name: logarithmic.inverse_transform(value)})
+    return model
+
+
+@torch.no_grad()
+def _assign(model: DeepGP, own: DeepGP) -> None:
+    """Takes over noise, the kernel's variance and q(u)."""
+    (layer,), (fitted,) = model.gp_layers, own.gp_layers
+    if has_free_noise(model):
+        set_noise(model, own.likelihood.noise.item())
+    if has_free_outliers(model):
+        set_outlier_noise(model, own.likelihood.outlier_noise.item())
+    if has_free_slopes(model):
+        model.likelihood.slopes.copy_(own.likelihood.slopes)
+    if (variance := free_variance(fitted)) is not None:
+        set_variance(layer, variance)
+    layer.q.assign(fitted.q.mean.to(layer.q.raw_mean), fitted.q.scale_tril.to(layer.q.raw_mean))
 
 
 def start_noise(model: DeepGP, level: float) -> None:
@@ -163,6 +194,8 @@ def fit_noise(model: DeepGP, judged: Rows, others: Rows | None) -> None:
     noise, level = adapter.noise_parameters(), log(_mean_square(judged.r))
     first = 0.0 if others is None else log(_mean_square(others.r) / _mean_square(judged.r))
     delta = torch.tensor(first, dtype=torch.float64, device=judged.r.device, requires_grad=True)
+    rescaled = has_free_slopes(model) and not has_priors(likelihood)
+    size = judged.h.square().mean(0).sqrt().clamp_min(SMALLEST_SIZE) if rescaled else judged.h.new_ones(())
 
     def fit(rows: Rows, delta: Tensor) -> Tensor:
         r = rows.r * (-delta / 2).exp()
@@ -182,8 +215,6 @@ def fit_noise(model: DeepGP, judged: Rows, others: Rows | None) -> None:
             total = total + fit(others, delta) + _normal(delta, first, LEVEL_SD)
         return total
 
-    rescaled = has_free_slopes(model) and not has_priors(likelihood)
-    size = judged.h.square().mean(0).sqrt().clamp_min(SMALLEST_SIZE) if rescaled else judged.h.new_ones(())
     if free := _free(noise.noise, noise.outlier_noise, noise.slopes, None if others is None else delta):
         maximise(free, objective, NUM_STEPS)
     if rescaled:  # cᵀ h = (c / size)ᵀ h, for h / size above
@@ -241,11 +272,11 @@ def fit_g(model: DeepGP, judged: Rows, others: Rows | None, *, known: bool, repo
 def _relative_variance(layer: GPLayer) -> Callable[[], Tensor]:
     """() ↦ v: the variance of a kernel, relative to what it is now."""
     start = free_variance(layer)
-    now = None if start is None else start.detach().clone()
+    now = layer.q.raw_mean.new_ones(()) if start is None else start.detach().clone()
 
     def relative() -> Tensor:
         variance = free_variance(layer)
-        return layer.q.raw_mean.new_ones(()) if variance is None else (variance / now).squeeze()
+        return (now if variance is None else variance / now).squeeze()
 
     return relative
 
