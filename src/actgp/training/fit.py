@@ -48,7 +48,8 @@ def fit(
     as it was after the last step, with predictions calibrated by held-out rows, if that was done before. Where targets
     are rounded, Gaussian noise is kept above the rounding. Priors that are registered on parameters, by gpytorch's
     `register_prior`, enter every objective: parameters are fitted a posteriori. A backbone is trained in all stages,
-    unless none of its parameters requires a gradient: then the layers are fitted to what it makes of X.
+    unless none of its parameters requires a gradient: then the layers are fitted to what it makes of X. A converted
+    network with Gaussian noise is fitted in closed form, and what steps the recipe has come after that.
 
     Args:
         model: The model, changed in place.
@@ -56,7 +57,8 @@ def fit(
         y: Targets, where X is a tensor.
         recipe: Objective, steps and rates; what suits the model by default.
         held_out: Rows (X, y) to validate on, at most 1,000 for each stage: halves where there are two; then all of X is
-            trained on. For a DataLoader, and for a backbone or a network that has been trained on X already.
+            trained on. For a DataLoader, and for a backbone or a network that has been trained on X already. The closed
+            form of a converted network uses all of them.
         device: Where to train: model and data are moved there. Where the model is, by default.
         checkpoint: A file that the run is saved to every few seconds, and taken up from if it is there: run again what
             was interrupted or killed, and it ends with the same model.
