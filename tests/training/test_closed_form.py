@@ -216,8 +216,9 @@ def wide(N: int, columns: int) -> tuple[actgp.DeepGP, Batch]:
     return actgp.DeepGP([layer], likelihood).double(), (torch.cat([z, mu], dim=1), y)
 
 
-def test_where_leaving_out_says_nothing_the_mean_stays_and_rows_are_asked_for() -> None:
-    model, (h, y) = wide(40, 38)
+@pytest.mark.parametrize(("N", "columns"), [(40, 38), (100, 60)])  # γ > .7 N; γ = .6 N, and errors grow sixfold
+def test_where_leaving_out_says_nothing_the_mean_stays_and_rows_are_asked_for(N: int, columns: int) -> None:
+    model, (h, y) = wide(N, columns)
     with pytest.warns(UserWarning, match=r"says little of other rows, .* pass held_out=\(X, y\), rows that it was not"):
         result = actgp.fit(model, h, y, progress=False)
     assert result.errors is not None

@@ -1,4 +1,4 @@
-"""Training: stages, warm start, natural gradients, checkpoints, progress."""
+"""Training: stages, a closed form around networks, warm start, natural gradients, checkpoints, progress."""
 
 from actgp.training.fit import fit
 from actgp.training.natural import NaturalGradient
