@@ -22,7 +22,7 @@ from actgp.kernels import (
     ZonalRBF,
 )
 from actgp.layers import GPLayer
-from actgp.likelihoods import ContaminatedGaussianLikelihood
+from actgp.likelihoods import BernoulliLogitLikelihood, ContaminatedGaussianLikelihood
 from actgp.loading import load
 from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Layers, Prediction, deep_gp, diagnose, hybrid
 from actgp.sphere import (
@@ -49,6 +49,7 @@ __all__ = [
     "ActivatedFeatures",
     "Activation",
     "ArcCosine",
+    "BernoulliLogitLikelihood",
     "ContaminatedGaussianLikelihood",
     "ConversionReport",
     "CustomActivation",
