@@ -36,6 +36,7 @@ from actgp.sphere import (
     zonal_series,
 )
 from actgp.training import FitResult, Recipe, Step, fit, log_prior
+from actgp.uncertain import UncertaintyReport, uncertain
 from actgp.version import __version__ as __version__
 
 if typing.TYPE_CHECKING:
@@ -77,6 +78,7 @@ __all__ = [
     "Step",
     "Swish",
     "Tanh",
+    "UncertaintyReport",
     "WeightsReport",
     "ZonalKernel",
     "ZonalMatern",
@@ -95,6 +97,7 @@ __all__ = [
     "num_harmonics",
     "spectrum",
     "surface_area",
+    "uncertain",
     "zonal_series",
 ]
 

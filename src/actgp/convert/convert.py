@@ -61,12 +61,16 @@ class ConversionReport:
     difference: float
     rmse: float | None
 
-    def __str__(self) -> str:
-        features = f"the {self.num_features} features that enter {self.head}" if self.head else ""
+    @property
+    def sees(self) -> str:
+        """What the GP is given, in words."""
+        features = f"the {self.num_features} features that enter layer {self.head}" if self.head else ""
         inputs = f"{self.num_inputs} inputs" if self.num_inputs else ""
-        saw = " and ".join(part for part in (inputs, features) if part) or "its outputs"
+        return " and ".join(part for part in (inputs, features) if part) or "its outputs"
+
+    def __str__(self) -> str:
         lines = [
-            f"{self.network} is the prior mean of a GP on {saw}, with {self.num_inducing} inducing points",
+            f"{self.network} is the prior mean of a GP on {self.sees}, with {self.num_inducing} inducing points",
             f"largest difference between mean and network: {self.difference:.2g}",
         ]
         if self.rmse is not None:

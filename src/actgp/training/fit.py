@@ -93,13 +93,14 @@ def fit(
     recipe = Recipe.suited_to(model) if recipe is None else recipe
     X = X if X is None or isinstance(X, DataLoader) else model.rows(X)
     others = None if held_out is None else (model.rows(held_out[0]), held_out[1])
-    if isinstance(X, Tensor | Inputs) and is_frozen(model.backbone):
-        return _fit_head(model, X, y, recipe, others, device, checkpoint, callback, generator, progress)
-    if isinstance(X, Inputs):
+    backbone = [] if model.backbone is None else list(model.backbone.parameters())
+    if isinstance(X, Inputs) and any(p.requires_grad for p in backbone):
         raise ValueError(
-            "several inputs need a backbone that is frozen, as that of convert is, got one to be trained, or none; "
+            "several inputs need a backbone that is frozen, as that of convert is, got one to be trained; "
             "call model.backbone.requires_grad_(False), or pass one tensor"
         )
+    if isinstance(X, Inputs) or (isinstance(X, Tensor) and is_frozen(model.backbone)):
+        return _fit_head(model, X, y, recipe, others, device, checkpoint, callback, generator, progress)
     if checkpoint is not None and Path(checkpoint).exists():
         seeds = saved_seeds(checkpoint)
     else:
