@@ -170,8 +170,7 @@ def look(network: nn.Module, X: Rows, select: Select | None) -> Sight:
     inputs = _vectors(X)
     head = _last_linear(network, X)
     features = run(network, X, head, select).features
-    alike = [values for key in inputs if features is not None and (values := _input(X, key)).shape == features.shape]
-    if any(torch.equal(values, features) for values in alike if features is not None):
+    if features is None or any(_same(_input(X, key), features) for key in inputs):
         head = None
     return Sight(head, inputs, select is not None)
 
@@ -203,6 +202,10 @@ def _vectors(X: Rows) -> tuple[int | str, ...]:
     pairs = zip(keys, parts_of_inputs(X), strict=True)
     vectors = {key: values for key, values in pairs if values.ndim == 2 and values.is_floating_point()}
     return tuple(vectors) if sum(values.shape[1] for values in vectors.values()) <= MOST_INPUTS else ()
+
+
+def _same(values: Tensor, features: Tensor) -> bool:
+    return values.shape == features.shape and torch.equal(values, features)
 
 
 def _input(X: Rows, key: int | str) -> Tensor:
