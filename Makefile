@@ -37,7 +37,7 @@ format: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml experiments/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]' --editable 'experiments[laplace]'
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]' --editable 'experiments[laplace,vbll]'
 	@# These ask for torchvision, use none of it here, and would bring one that does not fit a CPU build of torch.
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-compile --no-deps $(LAPLACE)
 	touch $@

@@ -22,7 +22,7 @@ from actgp.kernels import (
     ZonalRBF,
 )
 from actgp.layers import GPLayer
-from actgp.likelihoods import ContaminatedGaussianLikelihood
+from actgp.likelihoods import BernoulliLogitLikelihood, ContaminatedGaussianLikelihood
 from actgp.loading import load
 from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Layers, Prediction, deep_gp, diagnose, hybrid
 from actgp.sphere import (
@@ -36,6 +36,7 @@ from actgp.sphere import (
     zonal_series,
 )
 from actgp.training import FitResult, Recipe, Step, fit, log_prior
+from actgp.uncertain import UncertaintyReport, uncertain
 from actgp.version import __version__ as __version__
 
 if typing.TYPE_CHECKING:
@@ -49,6 +50,7 @@ __all__ = [
     "ActivatedFeatures",
     "Activation",
     "ArcCosine",
+    "BernoulliLogitLikelihood",
     "ContaminatedGaussianLikelihood",
     "ConversionReport",
     "CustomActivation",
@@ -76,6 +78,7 @@ __all__ = [
     "Step",
     "Swish",
     "Tanh",
+    "UncertaintyReport",
     "WeightsReport",
     "ZonalKernel",
     "ZonalMatern",
@@ -94,6 +97,7 @@ __all__ = [
     "num_harmonics",
     "spectrum",
     "surface_area",
+    "uncertain",
     "zonal_series",
 ]
 

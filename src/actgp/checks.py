@@ -8,6 +8,8 @@ from typing import SupportsIndex, TypeVar
 import torch
 from torch import Tensor
 
+from actgp.several import Inputs, parts_of_inputs
+
 T = TypeVar("T")
 
 
@@ -91,13 +93,14 @@ def measurable(value: Tensor, name: str) -> Tensor:
     return value
 
 
-def predicted(mean: Tensor, X: Tensor) -> Tensor:
+def predicted(mean: Tensor, X: Tensor | Inputs) -> Tensor:
     """Returns the means [S, N, P] of a prediction at X, if they are finite."""
     if not isfinite(mean.sum().item()) and not torch.isfinite(mean).all():
         row = int((~torch.isfinite(mean)).nonzero()[0, 1])
+        largest = max(values[row].abs().max().item() for values in parts_of_inputs(X))
         raise ValueError(
             f"predictions must be finite, got NaN or infinity at row {row} of X, whose entries are up to "
-            f"{X[row].abs().max().item():.3g} in size; standardise X, or, if the model's parameters are not finite, "
+            f"{largest:.3g} in size; standardise X, or, if the model's parameters are not finite, "
             "train it again"
         )
     return mean

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from actgp.convert.anchor import anchor_from_file
 from actgp.convert.split import split
 from actgp.models import GPR, SGPR, DeepGP, FeatureScale
 from actgp.persistence import SavedBackbone, archive, parts_of, rebuild
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from actgp.estimators import DGPClassifier, DGPRegressor
 
 MODEL, ESTIMATOR = "model", "estimator"
+BACKBONE = "backbone."  # before the names of its tensors
 
 
 def load(
@@ -26,8 +28,8 @@ def load(
         path: The file.
         backbone: For a model with a backbone, a module of the same structure, or the one that was given to `hybrid`,
             with any weights; it is given the saved tensors. Or the network that was given to `convert_weights`: its
-            front is copied, and given the saved tensors. For a model of `convert`, the backbone of the same network
-            converted again.
+            front is copied, and given the saved tensors. Or the network that was given to `convert`, likewise, with any
+            weights.
 
     Example:
         >>> import actgp, tempfile
@@ -54,13 +56,16 @@ def load(
 
 
 def as_saved(saved: SavedBackbone, given: nn.Module | None) -> nn.Module | None:
-    """The saved backbone, with other tensors, from what was given to `hybrid` or to `convert_weights`.
+    """The saved backbone, with other tensors, from what was given to `hybrid`, `convert` or `convert_weights`.
 
     Anything else stays as it is.
     """
     parts = saved.parts
-    if parts is None or not isinstance(given, nn.Module) or saved.resembles(given):
+    if not isinstance(given, nn.Module) or saved.resembles(given):
         return given
+    anchor = anchor_from_file(given, {name.removeprefix(BACKBONE): values for name, values in saved.tensors.items()})
+    if anchor is not None or parts is None:
+        return given if anchor is None else anchor
     front = _front(given)
     if front is not None and parts_of(front) == parts:
         return front

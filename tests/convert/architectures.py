@@ -1,9 +1,11 @@
 """Networks as people write them: plain, normalised, residual, recurrent, with attention or control flow."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-Inputs = tuple[nn.Module, Tensor]
+Inputs = tuple[nn.Module, Any]
 
 
 class Functional(nn.Module):
@@ -101,6 +103,40 @@ class WithoutParameters(nn.Module):
         return x.sum(-1, keepdim=True).sin()
 
 
+class TwoInputs(nn.Module):
+    """A vector and an image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.eye, self.head = nn.Conv2d(3, 4, 8), nn.Linear(10, 1)
+
+    def forward(self, rows: Tensor, image: Tensor) -> Tensor:
+        return self.head(torch.cat([rows, self.eye(image).flatten(1)], dim=1).tanh())
+
+
+class Named(nn.Module):
+    """Tokens and a mask, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.vectors, self.head = nn.Embedding(20, 6), nn.Linear(6, 3)
+
+    def forward(self, *, tokens: Tensor, mask: Tensor) -> Tensor:
+        weights = mask.unsqueeze(-1)
+        return self.head((self.vectors(tokens) * weights).sum(1) / weights.sum(1))
+
+
+class Tables(nn.Module):
+    """Numbers and categories, by name, out of order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.vectors, self.body = nn.Embedding(5, 3), nn.Sequential(nn.Linear(9, 8), nn.ReLU(), nn.Linear(8, 1))
+
+    def forward(self, categories: Tensor, numbers: Tensor) -> Tensor:
+        return self.body(torch.cat([numbers, self.vectors(categories)], dim=1)).squeeze(-1)
+
+
 def mlp(*between: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Linear(6, 16), *between, nn.Linear(16, 1))
 
@@ -141,5 +177,14 @@ def architectures() -> dict[str, Inputs]:
         "data parallel": (nn.DataParallel(mlp(nn.ReLU())), rows),
         "compiled": (torch.compile(mlp(nn.ReLU()), backend="eager"), rows),
         "traced": (torch.jit.trace(mlp(nn.Tanh()), rows), rows),
+        "scripted": (torch.jit.script(mlp(nn.ReLU())), rows),
+        "compiled within": (nn.Sequential(torch.compile(mlp(nn.ReLU()), backend="eager"), nn.Tanh()), rows),
+        "two inputs": (TwoInputs(), (torch.randn(24, 6, generator=g), images)),
+        "two vectors": (nn.Bilinear(6, 3, 2), (rows, torch.randn(40, 3, generator=g))),
+        "by name": (
+            Named(),
+            {"tokens": torch.randint(0, 20, (30, 4), generator=g), "mask": torch.ones(30, 4).tril(2).clamp_min(0.1)},
+        ),
+        "table": (Tables(), {"numbers": rows, "categories": torch.randint(0, 5, (40,), generator=g)}),
         "double": (mlp(nn.Tanh()).double(), rows.double()),
     }

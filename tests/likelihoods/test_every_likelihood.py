@@ -60,6 +60,7 @@ def outliers() -> Likelihood:
 # Of P outputs
 ACCEPTED: dict[str, Callable[[int], Likelihood]] = {
     "BernoulliLikelihood": lambda P: gpl.BernoulliLikelihood(),
+    "BernoulliLogitLikelihood": lambda P: actgp.BernoulliLogitLikelihood(),
     "BetaLikelihood": lambda P: gpl.BetaLikelihood(),
     "ContaminatedGaussianLikelihood": lambda P: outliers(),
     "GaussianLikelihood": lambda P: gpl.GaussianLikelihood(),
@@ -202,7 +203,7 @@ def test_only_labels_have_probabilities(name: str, P: int) -> None:
         with pytest.raises(ValueError, match="probabilities need a likelihood of classes"):
             _ = prediction.probabilities
         return
-    classes = {"SoftmaxLikelihood": P, "BernoulliLikelihood": 2}.get(name, C)
+    classes = {"SoftmaxLikelihood": P, "BernoulliLikelihood": 2, "BernoulliLogitLikelihood": 2}.get(name, C)
     p = prediction.probabilities
     assert p.shape == ((N, classes) if P == 1 or name.startswith("Softmax") else (N, P, classes))
     torch.testing.assert_close(p.sum(-1), torch.ones(p.shape[:-1], dtype=torch.float64))

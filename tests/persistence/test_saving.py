@@ -75,7 +75,12 @@ def has_functions(kernel: gpk.Kernel) -> bool:
     return isinstance(kernel, actgp.ZonalKernel) and kernel.active_dims is None
 
 
-INTEGERS = (gpl.BernoulliLikelihood, gpl.PoissonLikelihood, gpl.NegativeBinomialLikelihood)
+INTEGERS = (
+    gpl.BernoulliLikelihood,
+    actgp.BernoulliLogitLikelihood,
+    gpl.PoissonLikelihood,
+    gpl.NegativeBinomialLikelihood,
+)
 
 
 def shallow(kernel: gpk.Kernel, likelihood: gpl.Likelihood | None = None, P: int = 1) -> actgp.DeepGP:
@@ -116,6 +121,7 @@ LIKELIHOODS: dict[str, Callable[[], gpl.Likelihood]] = {
     "laplace": gpl.LaplaceLikelihood,
     "beta": gpl.BetaLikelihood,
     "bernoulli": gpl.BernoulliLikelihood,
+    "bernoulli by the logit": actgp.BernoulliLogitLikelihood,
     "poisson": gpl.PoissonLikelihood,
     "negative binomial": lambda: gpl.NegativeBinomialLikelihood(num_failures_param=True),
     "softmax": lambda: gpl.SoftmaxLikelihood(num_classes=3, mixing_weights=False),

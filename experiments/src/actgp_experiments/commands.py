@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from actgp.cli import Output, console, make_folder, plainly, tell_written
 from actgp.demo import probabilities
 from actgp_experiments import banana as bananas
+from actgp_experiments import bring as around
 from actgp_experiments import images as pictures
 from actgp_experiments import uci as grid
 from actgp_experiments.baselines import Settings
@@ -111,6 +112,43 @@ def images(
         console.print(
             f"[dim]{record['data']} {record['seed']} {record['model']}: accuracy {metrics['accuracy']:.1%}, "
             f"log-likelihood {metrics['log_likelihood']:.3f}, {record['seconds']['train']:.0f} s[/dim]",
+            highlight=False,
+        )
+
+
+@run.command()
+def bring(
+    data: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated. All eight by default.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A contestant; may be repeated. All by default.")] = None,
+    leave_out: Annotated[list[str] | None, typer.Option(help="A contestant to leave out; may be repeated.")] = None,
+    again: Annotated[bool, typer.Option(help="Also what other revisions of the code have stored.")] = False,
+    jobs: Jobs = -1,
+    results: Results = None,
+    quick: Quick = False,
+    table: Annotated[
+        bool, typer.Option(help="Print the tables (Markdown) of what is stored, and run nothing.")
+    ] = False,
+) -> None:
+    """What to put around a trained network: contestants × data sets × activations × depths × seeds.
+
+    Each result is stored as it comes, trained networks beside it, and a rerun does what is missing.
+    """
+    settings = around.QUICK if quick else around.BringSettings()
+    store = Store(_results_file("bring", results, quick))
+    models = [name for name in only or list(around.CONTESTANTS) if name not in (leave_out or [])]
+    with plainly(OSError, ValueError):
+        if table:
+            console.print(around.markdown(store.records()), markup=False, highlight=False, soft_wrap=True)
+            return
+        wanted = around.grid_cells(data or UCI, models, 1 if quick else around.NUM_SEEDS)
+        left = around.missing(wanted, store, settings, again=again)
+    running = around.run_grid(left, store, settings, jobs)
+    for record in _with_progress(running, len(wanted), len(left), store):
+        metrics, seconds = record["metrics"], record["seconds"]
+        console.print(
+            f"[dim]{record['data']} {record['activation']} {record['layers']} {record['seed']} {record['model']}: RMSE "
+            f"{metrics['rmse']:.3f}, NLPD {metrics['nlpd']:.3f}, {seconds['train']:.1f} + {seconds['post_hoc']:.1f} s"
+            "[/dim]",
             highlight=False,
         )
 

@@ -3,24 +3,25 @@
     h(x) = [z(x), μ(x)],     f(x) = μ(x) + g(z(x)),     g ~ GP(0, k)
 
 μ is the network itself. z holds the inputs of the network, where these are vectors, and the features that enter its
-last Linear layer: what it takes for alike. Each of both parts is centred, its columns are brought to the same spread,
+last Linear layer: what it takes for alike. Each of these parts is centred, its columns are brought to the same spread,
 and it is scaled to E‖z‖² = ρ².
 """
 
-from collections.abc import Callable, Sequence
+import copy
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from actgp import checks
+from actgp.several import GivenRows, Inputs, Rows, call, gathered, parts_of_inputs
 
 RADIUS = 2.0  # ρ
 SMALLEST_SPREAD = 1e-6  # of a column, relative to the largest: below it a column is constant
-ROWS = 512  # that go through the network at a time
-SOME_ROWS = 32
-TOLERANCE = 1e-3  # of a row's outputs, relative to their size, if it comes alone instead of in a batch
+MOST_INPUTS = 200  # columns of X up to which the GP sees them
 
 Select = Callable[[Any], Tensor]
 
@@ -39,50 +40,118 @@ class Outputs(NamedTuple):
     flat: bool
 
 
+@dataclass(frozen=True)
+class Sight:
+    """What of a network z holds.
+
+    Attributes:
+        head: The name of its last Linear layer, whose features z holds; None where there is none, or where its features
+            are the inputs.
+        inputs: Which of the inputs, by position, or by name in a dictionary.
+        selects: Whether its outputs are what a function takes out of what it gives.
+    """
+
+    head: str | None
+    inputs: tuple[int | str, ...]
+    selects: bool
+
+    def encoded(self) -> Tensor:
+        """As JSON in bytes, which a file holds beside the network's tensors."""
+        return torch.tensor(list(json.dumps(asdict(self)).encode()), dtype=torch.uint8)
+
+    @classmethod
+    def decoded(cls, values: Tensor) -> "Sight":
+        """The reverse; refuses what no `Sight` was made into."""
+        try:
+            read = json.loads(bytes(values.tolist()))
+            found = cls(read["head"], tuple(read["inputs"]), read["selects"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(
+                f"a file must say what the GP of a converted network sees, got what cannot be read ({error}); write it "
+                "with the model's save"
+            ) from error
+        return found
+
+
 class Anchor(nn.Module):
     """x ↦ [z, μ]: what `GPLayer(prior_mean="carried")` takes.
 
     Args:
         network: The network, in evaluation mode.
-        head: The name of its last Linear layer; None where there is none to be seen.
+        sight: What z holds.
         select: What takes the outputs out of what the network gives; None for a network that gives them themselves.
-        sees_inputs: Whether z holds the inputs.
         centre: Of z before it is centred and scaled.
         scale: What its columns are multiplied by.
     """
 
     centre: Tensor
     scale: Tensor
+    sight_bytes: Tensor
 
     def __init__(
         self,
         network: nn.Module,
-        head: str | None,
+        sight: Sight,
         select: Select | None,
-        sees_inputs: bool,
         centre: Float[Tensor, " D"],
         scale: Float[Tensor, " D"],
     ) -> None:
         super().__init__()
-        self.network, self.head, self.select, self.sees_inputs = network, head, select, sees_inputs
+        self.network, self.sight, self.select = network, sight, select
         self.register_buffer("centre", centre)
         self.register_buffer("scale", scale)
+        self.register_buffer("sight_bytes", sight.encoded())
 
-    def forward(self, X: Tensor) -> Float[Tensor, "N D+P"]:
+    def forward(self, X: GivenRows) -> Float[Tensor, "N D+P"]:
         """[z, μ] for each row."""
-        found = run(self.network, X, self.head, self.select)
-        z = torch.cat(seen(X, found, self.sees_inputs), dim=1).to(self.scale)
+        rows = gathered(X)
+        found = run(self.network, rows, self.sight.head, self.select)
+        z = torch.cat(seen(rows, found, self.sight), dim=1).to(self.scale)
         return torch.cat([(z - self.centre) * self.scale, found.outputs.to(self.scale)], dim=1)
 
 
-def run(network: nn.Module, X: Tensor, head: str | None, select: Select | None) -> Outputs:
+def anchor_from_file(network: nn.Module, tensors: Mapping[str, Tensor]) -> Anchor | None:
+    """The anchor around a network as a file describes it, its tensors yet to be set; None if the file has no anchor.
+
+    Args:
+        network: The user's, which is copied.
+        tensors: Those of the anchor, by name.
+    """
+    if not {"centre", "scale", "sight_bytes"} <= tensors.keys():
+        return None
+    sight = Sight.decoded(tensors["sight_bytes"])
+    if sight.selects:
+        raise ValueError(
+            "a network that was converted with select= must be loaded with the backbone of the same network converted "
+            f"again, got the {type(network).__name__} itself; pass backbone=model.backbone of that model"
+        )
+    return Anchor(frozen_copy(network), sight, None, tensors["centre"].clone(), tensors["scale"].clone())
+
+
+def frozen_copy(network: nn.Module) -> nn.Module:
+    """A copy in evaluation mode, none of whose parameters is trained, without what compiles or distributes it."""
+    own = copy.deepcopy(unwrapped(network)).eval()
+    for parameter in own.parameters():
+        parameter.requires_grad_(False)
+    return own
+
+
+def unwrapped(network: nn.Module) -> nn.Module:
+    """The module inside of those that `torch.compile` and DataParallel make: a compiled one would not see hooks."""
+    wrappers = ("OptimizedModule", "DataParallel", "DistributedDataParallel")
+    while type(network).__name__ in wrappers and type(network).__module__.startswith("torch."):
+        (network,) = network.children()
+    return network
+
+
+def run(network: nn.Module, X: Rows, head: str | None, select: Select | None) -> Outputs:
     """The outputs at a batch, and the features before the layer that is named `head`."""
     taken: list[Tensor] = []
     hook = None
     if head is not None:
         hook = network.get_submodule(head).register_forward_pre_hook(lambda _, inputs: taken.append(inputs[0]))
     try:
-        given = network(X)
+        given = call(network, X)
     finally:
         if hook is not None:
             hook.remove()
@@ -96,35 +165,19 @@ def run(network: nn.Module, X: Tensor, head: str | None, select: Select | None) 
     return Outputs(outputs.reshape(len(X), -1), taken[-1] if taken else None, outputs.ndim == 1)
 
 
-def find_head(network: nn.Module, X: Tensor) -> str | None:
-    """The name of the Linear layer that is called last, if it is called once, with one row of features for each row."""
-    called: list[str] = []
-    fits: dict[str, bool] = {}
-
-    def watch(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-        def note(_: nn.Module, inputs: tuple[Any, ...]) -> None:
-            called.append(name)
-            fits[name] = len(inputs) == 1 and inputs[0].ndim == 2 and len(inputs[0]) == len(X)
-
-        return note
-
-    hooks = [
-        module.register_forward_pre_hook(watch(name))
-        for name, module in network.named_modules()
-        if isinstance(module, nn.Linear)
-    ]
-    try:
-        network(X)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    last = called[-1] if called else None
-    return last if last is not None and called.count(last) == 1 and fits[last] else None
+def look(network: nn.Module, X: Rows, select: Select | None) -> Sight:
+    """What z is to hold, seen from a few rows: vectors among the inputs, and features that are not these again."""
+    inputs = _vectors(X)
+    head = _last_linear(network, X)
+    features = run(network, X, head, select).features
+    if features is None or any(_same(_input(X, key), features) for key in inputs):
+        head = None
+    return Sight(head, inputs, select is not None)
 
 
-def seen(X: Tensor, found: Outputs, sees_inputs: bool) -> list[Float[Tensor, "N _"]]:
+def seen(X: Rows, found: Outputs, sight: Sight) -> list[Float[Tensor, "N _"]]:
     """The parts of z before they are centred and scaled; the outputs themselves where there is nothing else."""
-    parts = [X] if sees_inputs else []
+    parts = [_input(X, key) for key in sight.inputs]
     if found.features is not None:
         parts.append(found.features)
     return parts or [found.outputs]
@@ -142,34 +195,45 @@ def scaling(parts: Sequence[Float[Tensor, "N _"]]) -> tuple[Float[Tensor, " D"],
     return torch.cat(centres), torch.cat(scales)
 
 
-def check_network(network: nn.Module, X: Tensor, select: Select | None) -> None:
-    """Refuses a network whose outputs are not a function of each row by itself."""
-    rows = X[:SOME_ROWS]
-    first, again = (run(network, rows, None, select).outputs for _ in range(2))
-    if not torch.isfinite(first).all():
-        raise ValueError(
-            "the network's outputs must be finite, got NaN or infinity among those of the first rows of X; look for "
-            "inputs that are not scaled as in training, or train it again"
-        )
-    if not torch.equal(first, again):
-        raise ValueError(
-            "the network must give the same outputs twice, got others the second time, by up to "
-            f"{(first - again).abs().max().item():.3g}; switch off what is random in evaluation mode, such as dropout "
-            "that is called as a function without training=self.training"
-        )
-    alone = torch.cat([run(network, rows[i : i + 1], None, select).outputs for i in range(min(3, len(rows)))])
-    difference = (alone - first[: len(alone)]).abs().max().item()
-    if difference > TOLERANCE * first.abs().max().clamp_min(torch.finfo(first.dtype).tiny).item():
-        raise ValueError(
-            "the network must give a row the same outputs whatever the rows beside it are, got a difference of "
-            f"{difference:.3g} for rows that came alone; switch off statistics of the batch in evaluation mode"
-        )
+def _vectors(X: Rows) -> tuple[int | str, ...]:
+    """Which inputs are matrices [N, D] of real numbers; none if they have too many columns together."""
+    names = X.names if isinstance(X, Inputs) else None
+    keys: Sequence[int | str] = range(len(parts_of_inputs(X))) if names is None else names
+    pairs = zip(keys, parts_of_inputs(X), strict=True)
+    vectors = {key: values for key, values in pairs if values.ndim == 2 and values.is_floating_point()}
+    return tuple(vectors) if sum(values.shape[1] for values in vectors.values()) <= MOST_INPUTS else ()
 
 
-@torch.no_grad()
-def run_all(network: nn.Module, X: Tensor, head: str | None, select: Select | None) -> Outputs:
-    """As `run`, some rows at a time."""
-    parts = [run(network, part, head, select) for part in X.split(ROWS)]
-    outputs = checks.finite(torch.cat([part.outputs for part in parts]), "the network's outputs")
-    features = [part.features for part in parts if part.features is not None]
-    return Outputs(outputs, torch.cat(features) if features else None, parts[0].flat)
+def _same(values: Tensor, features: Tensor) -> bool:
+    return values.shape == features.shape and torch.equal(values, features)
+
+
+def _input(X: Rows, key: int | str) -> Tensor:
+    given = X.given if isinstance(X, Inputs) else (X,)
+    return given[key]  # type: ignore[index]  # a name for a dictionary, a position otherwise
+
+
+def _last_linear(network: nn.Module, X: Rows) -> str | None:
+    """The name of the Linear layer that is called last, if it is called once, with one row of features for each row."""
+    called: list[str] = []
+    fits: dict[str, bool] = {}
+
+    def watch(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
+        def note(_: nn.Module, inputs: tuple[Any, ...]) -> None:
+            called.append(name)
+            fits[name] = len(inputs) == 1 and inputs[0].ndim == 2 and len(inputs[0]) == len(X)
+
+        return note
+
+    hooks = [
+        module.register_forward_pre_hook(watch(name))
+        for name, module in network.named_modules()
+        if isinstance(module, nn.Linear)
+    ]
+    try:
+        call(network, X)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    last = called[-1] if called else None
+    return last if last is not None and called.count(last) == 1 and fits[last] else None

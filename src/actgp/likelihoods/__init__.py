@@ -1,7 +1,7 @@
 """Likelihoods are gpytorch's, and one of our own; here is what a GP needs of each, behind one contract."""
 
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, NoiseParameters, adapter_of, supported
-from actgp.likelihoods.bernoulli import BernoulliAdapter
+from actgp.likelihoods.bernoulli import BernoulliAdapter, BernoulliLogitAdapter, BernoulliLogitLikelihood
 from actgp.likelihoods.gaussian import ContaminatedGaussianLikelihood, GaussianAdapter, gaussian
 from actgp.likelihoods.general import QuadratureAdapter, SamplingAdapter
 from actgp.likelihoods.gpytorch_names import OneDimensionalLikelihood
@@ -10,6 +10,8 @@ from actgp.likelihoods.targets import targets
 
 __all__ = [
     "BernoulliAdapter",
+    "BernoulliLogitAdapter",
+    "BernoulliLogitLikelihood",
     "ContaminatedGaussianLikelihood",
     "GaussianAdapter",
     "Latent",

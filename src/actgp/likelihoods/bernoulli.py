@@ -1,6 +1,9 @@
-"""Two classes, by the probit: p(y = 1 | f) = Φ(f).
+"""Two classes, by the probit, p(y = 1 | f) = Φ(f), or by the logit, p(y = 1 | f) = σ(f) = 1 / (1 + exp(−f)).
 
 ∫ Φ(f) N(f; μ, v) df = Φ(μ / √(1 + v)),     1 − Φ(x) = Φ(−x)
+
+The integral of σ has no closed form, and is found by quadrature. The logit is what networks of one output are trained
+with: where f is the network's output and has no variance, p is the network's.
 """
 
 from math import log, pi
@@ -10,12 +13,21 @@ import torch
 from gpytorch.likelihoods import BernoulliLikelihood
 from jaxtyping import Float
 from torch import Generator, Tensor
+from torch.distributions import Bernoulli
 
 from actgp.autocast import full_precision
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, adapter_of
 from actgp.likelihoods.general import check_shapes
-from actgp.likelihoods.numerics import expectation_by_quadrature, grid_nodes, in_chunks, joined
+from actgp.likelihoods.gpytorch_names import OneDimensionalLikelihood
+from actgp.likelihoods.numerics import (
+    expectation_by_quadrature,
+    grid_nodes,
+    in_chunks,
+    joined,
+    marginal_by_quadrature,
+)
 from actgp.likelihoods.targets import columns, some
+from actgp.persistence import savable
 
 
 @adapter_of.register(BernoulliLikelihood)
@@ -29,10 +41,7 @@ class BernoulliAdapter(LikelihoodAdapter):
         check_shapes(self, num_outputs)
 
     def outcomes(self, y: Tensor, num_outputs: int, dtype: torch.dtype) -> Tensor:
-        values = columns(y, num_outputs, dtype)
-        if not ((values == 0) | (values == 1)).all():
-            raise ValueError(f"y must hold the labels 0 and 1, got {some(values)}; map the two classes to 0 and 1")
-        return values
+        return zeros_and_ones(columns(y, num_outputs, dtype))
 
     expected_log_prob = expectation_by_quadrature
 
@@ -61,5 +70,74 @@ class BernoulliAdapter(LikelihoodAdapter):
         return joined(parts)
 
     def probabilities(self, expected: Float[Tensor, "N P"], latent: Latent) -> Float[Tensor, "N *P 2"]:
-        p = expected.squeeze(-1) if expected.shape[-1] == 1 else expected
-        return torch.stack([1 - p, p], dim=-1)
+        return both_classes(expected)
+
+
+@savable
+class BernoulliLogitLikelihood(OneDimensionalLikelihood):
+    """p(y = 1 | f) = σ(f): what a network with one logit is trained with, by binary cross-entropy.
+
+    gpytorch's `BernoulliLikelihood` is a probit.
+
+    Example:
+        >>> import actgp, torch
+        >>> net = torch.nn.Linear(3, 1)
+        >>> model, _ = actgp.convert(net, torch.randn(50, 3), likelihood=actgp.BernoulliLogitLikelihood())
+    """
+
+    def forward(self, function_samples: Tensor, *args: object, **kwargs: object) -> Bernoulli:
+        return Bernoulli(logits=function_samples)
+
+    def config(self) -> dict[str, object]:
+        """The arguments of its constructor, for files (`persistence`)."""
+        return {}
+
+
+@adapter_of.register(BernoulliLogitLikelihood)
+@final
+class BernoulliLogitAdapter(LikelihoodAdapter):
+    """p(y | f) = σ((2y − 1) f)."""
+
+    has_temperature = True
+
+    def check_supported(self, num_outputs: int | None, input_dim: int | None) -> None:
+        check_shapes(self, num_outputs)
+
+    def outcomes(self, y: Tensor, num_outputs: int, dtype: torch.dtype) -> Tensor:
+        return zeros_and_ones(columns(y, num_outputs, dtype))
+
+    expected_log_prob = expectation_by_quadrature
+    log_marginal = marginal_by_quadrature
+
+    def fisher_factors(self, f: Float[Tensor, "N P"]) -> Float[Tensor, "P N P"]:
+        """r_p = √(σ (1 − σ)) e_p."""
+        f = f.detach()
+        roots = (0.5 * (torch.nn.functional.logsigmoid(f) + torch.nn.functional.logsigmoid(-f))).exp()
+        return torch.diag_embed(roots).movedim(1, 0)
+
+    def moments(self, latent: Latent) -> Moments:
+        """E[y] = p = E[σ(f)] and Var[σ(f)] by quadrature; both parts of the variance add up to p (1 − p)."""
+        parts = []
+        for part, *_ in in_chunks(latent):
+            f, log_weights = grid_nodes(part)
+            weights = log_weights.exp() / len(part.mean)
+            p = (weights * f.sigmoid()).sum((0, 1))
+            epistemic = (weights * (f.sigmoid() - p).square()).sum((0, 1))
+            parts.append(Moments(p, p * (1 - p) - epistemic, epistemic))
+        return joined(parts)
+
+    def probabilities(self, expected: Float[Tensor, "N P"], latent: Latent) -> Float[Tensor, "N *P 2"]:
+        return both_classes(expected)
+
+
+def zeros_and_ones(values: Float[Tensor, "N P"]) -> Float[Tensor, "N P"]:
+    """Returns labels of two classes."""
+    if not ((values == 0) | (values == 1)).all():
+        raise ValueError(f"y must hold the labels 0 and 1, got {some(values)}; map the two classes to 0 and 1")
+    return values
+
+
+def both_classes(expected: Float[Tensor, "N P"]) -> Float[Tensor, "N *P 2"]:
+    """1 − p and p."""
+    p = expected.squeeze(-1) if expected.shape[-1] == 1 else expected
+    return torch.stack([1 - p, p], dim=-1)

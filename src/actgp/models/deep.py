@@ -33,6 +33,7 @@ from actgp.models.prediction import Prediction
 from actgp.models.sampled_function import SampledFunction
 from actgp.persistence import savable, save
 from actgp.sampling import normal_points
+from actgp.several import GivenRows, Inputs, gathered, parts_of_inputs
 
 CHUNK = 2**21  # numbers that a layer makes of a chunk of a prediction, for each thread
 SEED = 0
@@ -86,12 +87,12 @@ class DeepGP(nn.Module):
         """The precision of the layers."""
         return self.gp_layers[0].q.raw_mean.dtype
 
-    def mean(self, X: Tensor) -> Tensor:
+    def mean(self, X: GivenRows) -> Tensor:
         """The composed means: the network's forward pass. [N] for one output, [N, P] for several."""
         *_, output = self._composed(self.gp_layers, self.enter(X))
         return output if self.keep_column else checks.squeezed(output)
 
-    def hidden_means(self, X: Tensor) -> list[Tensor]:
+    def hidden_means(self, X: GivenRows) -> list[Tensor]:
         """What each layer is given when the means of the layers before it are composed: X itself for the first."""
         return self._composed(self.gp_layers[:-1], self.enter(X))
 
@@ -104,7 +105,7 @@ class DeepGP(nn.Module):
 
     def elbo(
         self,
-        X: Tensor,
+        X: GivenRows,
         y: Tensor,
         num_data: int,
         num_samples: int = 1,
@@ -121,19 +122,19 @@ class DeepGP(nn.Module):
             generator: Source of randomness.
         """
         h = self.enter(X)
-        num_data = checks.integer(num_data, "num_data", minimum=len(X))
-        y = targets(self.likelihood, y, len(X), self.num_outputs, h.dtype)
+        num_data = checks.integer(num_data, "num_data", minimum=len(h))
+        y = targets(self.likelihood, y, len(h), self.num_outputs, h.dtype)
         constants, kl = self.constants_and_kl()
         paths = self.along(h, constants, self.noises(h, num_samples, generator=generator))  # [S, B, P]
         fit = adapter_of(self.likelihood).expected_log_prob(y, paths, generator).mean(0)  # [B]
-        return num_data / len(X) * fit.sum() - kl
+        return num_data / len(h) * fit.sum() - kl
 
     @full_precision
     def constants_and_kl(self) -> tuple[list[Constants], Float[Tensor, ""]]:
         """What does not depend on x, of each layer, and Σ_ℓ KL(q(u_ℓ) ‖ p(u_ℓ)): found once for all inputs."""
         return constants_and_kl(self.gp_layers)
 
-    def paths(self, X: Tensor, num_samples: int = 1, *, generator: torch.Generator | None = None) -> Latent:
+    def paths(self, X: GivenRows, num_samples: int = 1, *, generator: torch.Generator | None = None) -> Latent:
         """Means and variances of the last layer along paths sampled through the hidden ones; differentiable.
 
         Args:
@@ -159,7 +160,7 @@ class DeepGP(nn.Module):
         return torch.stack([layer.kl() for layer in self.gp_layers]).sum()
 
     @torch.no_grad()
-    def predict(self, X: Tensor, num_samples: int = 20, *, generator: torch.Generator | None = None) -> Prediction:
+    def predict(self, X: GivenRows, num_samples: int = 20, *, generator: torch.Generator | None = None) -> Prediction:
         """The predictive distribution at each input: a mixture over sampled paths.
 
         A path has the same noise ε at all inputs, h(x) = mean(x) + sd(x) ε, which leaves its distribution at each of
@@ -170,7 +171,7 @@ class DeepGP(nn.Module):
             num_samples: S, the number of paths; a model of one layer needs, and takes, only one.
             generator: Source of randomness; by default the same for every call.
         """
-        self.check_inputs(X)
+        X = self.check_inputs(X)
         num_samples = checks.integer(num_samples, "num_samples", minimum=1)
         seed = (
             SEED if generator is None else int(torch.randint(2**31, (), generator=generator, device=generator.device))
@@ -219,27 +220,33 @@ class DeepGP(nn.Module):
         parts = {"layers": self.gp_layers, "likelihood": self.likelihood, "backbone": self.backbone}
         return {**parts, "keep_column": self.keep_column}
 
-    def check_inputs(self, X: Tensor) -> Tensor:
+    def rows(self, X: GivenRows) -> Tensor | Inputs:
+        """Several inputs, which a network in front may have, as one thing that has rows; a tensor as it is."""
+        return X if self.backbone is None else gathered(X)  # type: ignore[return-value]  # layers refuse what is none
+
+    def check_inputs(self, X: GivenRows) -> Tensor | Inputs:
         """Returns X if it is finite, in the model's precision and, without a backbone, as wide as the first layer.
 
-        A backbone may take whole numbers, such as tokens or pixels.
+        A backbone may take whole numbers, such as tokens or pixels, and several inputs, a tuple or dictionary of them.
         """
+        parameters = [layer.q.raw_mean for layer in self.gp_layers]
         if self.backbone is None:
-            checks.inputs(X, self.gp_layers[0].input_dim)
-        elif not (isinstance(X, Tensor) and not X.is_floating_point() and not X.is_complex()):
-            checks.finite(checks.tensor(X, "X"), "X")
-        if self.backbone is not None and (X.ndim < 2 or len(X) == 0):
-            raise ValueError(f"X must have shape [N, …] with at least one row, got {list(X.shape)}; pass a batch")
-        if not X.is_floating_point():
-            return X
-        return checks.precision(X, (layer.q.raw_mean for layer in self.gp_layers))
+            return checks.precision(checks.inputs(X, self.gp_layers[0].input_dim), parameters)  # type: ignore[arg-type]
+        several = self.rows(X)
+        for values in parts_of_inputs(several):
+            if not (isinstance(values, Tensor) and not values.is_floating_point() and not values.is_complex()):
+                checks.finite(checks.tensor(values, "X"), "X")
+                checks.precision(values, parameters)
+        if isinstance(several, Tensor) and (several.ndim < 2 or len(several) == 0):
+            raise ValueError(f"X must have shape [N, …] with at least one row, got {list(several.shape)}; pass a batch")
+        return several
 
-    def enter(self, X: Tensor) -> Float[Tensor, "N D"]:
+    def enter(self, X: GivenRows) -> Float[Tensor, "N D"]:
         """Checks the inputs, and takes them through the backbone."""
-        self.check_inputs(X)
+        checked = self.check_inputs(X)
         if self.backbone is None:
-            return X
-        h = self.backbone(X)
+            return checked  # type: ignore[return-value]
+        h = self.backbone(checked.given if isinstance(checked, Inputs) else checked)
         if autocasting() and isinstance(h, Tensor):  # which the backbone is free to follow
             h = h.to(self.dtype)
         return checks.inputs(h, self.gp_layers[0].input_dim, "the backbone's output")

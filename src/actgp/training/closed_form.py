@@ -61,5 +61,5 @@ def _layer_inputs(model: DeepGP, X: Tensor | DataLoader[Any] | None, y: Tensor |
         parts = [(model.enter(x), targets) for x, targets in LoaderBatches(X, model, device).all()]
         h, values = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
         return h, values
-    X, y = checked(model, X, y)
-    return backbone_features(model, X), y.to(device)
+    rows, targets = checked(model, X, y)
+    return backbone_features(model, rows), targets.to(device)

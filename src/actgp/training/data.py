@@ -25,10 +25,11 @@ from torch.utils.data import DataLoader
 from actgp import checks
 from actgp.likelihoods import targets
 from actgp.models import DeepGP
+from actgp.several import Inputs, Rows
 from actgp.training.loader import LoaderBatches
 from actgp.training.recipe import Recipe
 
-Batch = tuple[Tensor, Tensor]
+Batch = tuple[Any, Tensor]  # of X, a tensor or `Inputs`, and y
 
 ROWS = 512  # that go through a backbone at a time
 FEWEST_TO_SPLIT = 200  # rows, below which too few would be held out to judge by
@@ -178,9 +179,9 @@ def _divided(
     return (X[::stride], y[::stride]), (X[second], y[second])
 
 
-def checked(model: DeepGP, X: Tensor | None, y: Tensor | None) -> Batch:
+def checked(model: DeepGP, X: Rows | None, y: Tensor | None) -> Batch:
     """Rows that a model can be trained or validated on; no gradients go to them."""
-    if X is None or (y is None and isinstance(X, Tensor)):
+    if X is None or (y is None and isinstance(X, Tensor | Inputs)):
         raise ValueError(
             f"{type(model).__name__} is trained on minibatches of X and y, got none; call fit(model, X, y)"
         )
@@ -191,20 +192,20 @@ def checked(model: DeepGP, X: Tensor | None, y: Tensor | None) -> Batch:
         )
     model.check_inputs(X)
     y = targets(model.likelihood, y, len(X), model.num_outputs, model.dtype)
-    if model.backbone is None:
+    if model.backbone is None and isinstance(X, Tensor):
         checks.measurable(X, "X")
     if y.is_floating_point():
         checks.measurable(y, "y")
     return X.detach(), y.detach()
 
 
-def _moved(model: DeepGP, X: Tensor | None, y: Tensor | None, device: torch.device) -> Batch:
+def _moved(model: DeepGP, X: Any, y: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor]:
     X, y = checked(model, X, y)
     return X.to(device), y.to(device)
 
 
 @torch.no_grad()
-def backbone_features(model: DeepGP, X: Tensor) -> Float[Tensor, "N D"]:
+def backbone_features(model: DeepGP, X: Rows) -> Float[Tensor, "N D"]:
     """What the first layer is given at each input, by the backbone in evaluation mode."""
     model.eval()
     device = next(model.parameters()).device

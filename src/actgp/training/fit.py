@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 from actgp.autocast import full_precision
 from actgp.models import GPR, SGPR, DeepGP
+from actgp.several import GivenRows, Inputs, Rows
 from actgp.training.checkpoint import resume_run, save_run, saved_seeds
 from actgp.training.closed_form import fit_in_closed_form
 from actgp.training.data import backbone_features, checked, data_of_stages
@@ -29,11 +30,11 @@ EXACT_STEPS = 200
 @torch.enable_grad()
 def fit(
     model: GPR | SGPR | DeepGP,
-    X: Tensor | DataLoader[Any] | None = None,
+    X: GivenRows | DataLoader[Any] | None = None,
     y: Tensor | None = None,
     recipe: Recipe | None = None,
     *,
-    held_out: tuple[Tensor, Tensor] | None = None,
+    held_out: tuple[GivenRows, Tensor] | None = None,
     device: torch.device | str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     callback: Callback | None = None,
@@ -53,7 +54,8 @@ def fit(
 
     Args:
         model: The model, changed in place.
-        X: Inputs, or a DataLoader that gives pairs (X, y). Not for GPR and SGPR.
+        X: Inputs, or a DataLoader that gives pairs (X, y); for a converted network of several inputs a tuple or
+            dictionary of tensors. Not for GPR and SGPR.
         y: Targets, where X is a tensor.
         recipe: Objective, steps and rates; what suits the model by default.
         held_out: Rows (X, y) to validate on, at most 1,000 for each stage: halves where there are two; then all of X is
@@ -93,10 +95,18 @@ def fit(
     _check_parameters(model)
     recipe = Recipe.suited_to(model) if recipe is None else recipe
     _check_recipe(model, recipe, checkpoint, callback)
-    if isinstance(X, Tensor) and is_frozen(model.backbone):
-        return _fit_head(model, X, y, recipe, held_out, device, checkpoint, callback, generator, progress)
+    X = X if X is None or isinstance(X, DataLoader) else model.rows(X)
+    others = None if held_out is None else (model.rows(held_out[0]), held_out[1])
+    backbone = [] if model.backbone is None else list(model.backbone.parameters())
+    if isinstance(X, Inputs) and any(p.requires_grad for p in backbone):
+        raise ValueError(
+            "several inputs need a backbone that is frozen, as that of convert is, got one to be trained; "
+            "call model.backbone.requires_grad_(False), or pass one tensor"
+        )
+    if isinstance(X, Inputs) or (isinstance(X, Tensor) and is_frozen(model.backbone)):
+        return _fit_head(model, X, y, recipe, others, device, checkpoint, callback, generator, progress)
     device = next(model.parameters()).device if device is None else torch.device(device)
-    closed = fit_in_closed_form(model, X, y, held_out, device, progress) if has_closed_form(model) else None
+    closed = fit_in_closed_form(model, X, y, others, device, progress) if has_closed_form(model) else None
     if closed is not None and recipe.num_steps == 0:
         return closed
     if checkpoint is not None and Path(checkpoint).exists():
@@ -104,7 +114,7 @@ def fit(
     else:
         seeds = tuple(torch.randint(2**62, (3,), generator=generator).tolist())
     orders, weights = (torch.Generator().manual_seed(seed) for seed in seeds[:2])
-    data = data_of_stages(model, X, y, recipe, device, orders, held_out)
+    data = data_of_stages(model, X, y, recipe, device, orders, others)
     model.to(device)
     paths = torch.Generator(device).manual_seed(seeds[2])
     (first, first_held_out), (second, held_out_rows), *last = data
@@ -124,10 +134,10 @@ def fit(
 
 def _fit_head(
     model: DeepGP,
-    X: Tensor,
+    X: Rows,
     y: Tensor | None,
     recipe: Recipe,
-    held_out: tuple[Tensor, Tensor] | None,
+    held_out: tuple[Rows, Tensor] | None,
     device: torch.device | str | None,
     checkpoint: str | os.PathLike[str] | None,
     callback: Callback | None,
@@ -245,7 +255,10 @@ def check_options(recipe: Any, held_out: Any, callback: Any, generator: Any) -> 
             "pass e.g. actgp.Recipe(num_steps=500)"
         )
     if held_out is not None and not (
-        isinstance(held_out, list | tuple) and len(held_out) == 2 and all(isinstance(part, Tensor) for part in held_out)
+        isinstance(held_out, list | tuple)
+        and len(held_out) == 2
+        and isinstance(held_out[0], Tensor | list | tuple | dict)
+        and isinstance(held_out[1], Tensor)
     ):
         raise TypeError(
             f"held_out must be a pair of tensors (X, y), got {type(held_out).__name__}; "

@@ -9,8 +9,9 @@ from torch.utils.data import DataLoader
 
 from actgp.likelihoods import targets
 from actgp.models import DeepGP
+from actgp.several import Inputs
 
-Batch = tuple[Tensor, Tensor]
+Batch = tuple[Any, Tensor]  # of X, a tensor or `Inputs`, and y
 
 
 class LoaderBatches:
@@ -83,12 +84,13 @@ class LoaderBatches:
         if (
             not isinstance(batch, list | tuple)
             or len(batch) != 2
-            or not all(isinstance(part, Tensor) for part in batch)
+            or not isinstance(batch[1], Tensor)
+            or not isinstance(X := self.model.rows(batch[0]), Tensor | Inputs)
         ):
             raise TypeError(
                 f"a DataLoader must give pairs of tensors (X, y), got {type(batch).__name__}; "
                 "use e.g. TensorDataset(X, y)"
             )
-        X, y = (part.to(self.device) for part in batch)
+        X, y = X.to(self.device), batch[1].to(self.device)
         self.model.check_inputs(X)
         return X, targets(self.model.likelihood, y, len(X), self.model.num_outputs, self.model.dtype)

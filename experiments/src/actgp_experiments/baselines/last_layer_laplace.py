@@ -28,11 +28,11 @@ def require_laplace() -> Any:
     return laplace.Laplace
 
 
-def maximise_evidence(posterior: Any, log_noise: Float[Tensor, "1"] | None = None) -> None:
+def maximise_evidence(posterior: Any, log_noise: Float[Tensor, "1"] | None = None, steps: int = STEPS) -> None:
     """Sets the prior precision, and the noise where there is any, by Adam on the marginal likelihood."""
     log_prior = torch.zeros(1, requires_grad=True)
     adam = torch.optim.Adam([log_prior] if log_noise is None else [log_prior, log_noise], lr=RATE)
-    for _ in range(STEPS):
+    for _ in range(steps):
         adam.zero_grad()
         noise = None if log_noise is None else log_noise.exp()
         loss = -posterior.log_marginal_likelihood(log_prior.exp(), noise)

@@ -19,17 +19,22 @@ from actgp_experiments.datasets.images import Images, load_images
 from actgp_experiments.datasets.regression import Regression, load_regression
 from actgp_experiments.datasets.sources import UCI
 from actgp_experiments.datasets.splitting import Split, splits
+from actgp_experiments.datasets.standardised import NUM_SPLITS, TEST_FRACTION, Standardised, standardised
 
 __all__ = [
     "IMAGE_SETS",
+    "NUM_SPLITS",
+    "TEST_FRACTION",
     "UCI",
     "Banana",
     "DatasetUnavailable",
     "Images",
     "Regression",
     "Split",
+    "Standardised",
     "load_banana",
     "load_images",
     "load_regression",
     "splits",
+    "standardised",
 ]

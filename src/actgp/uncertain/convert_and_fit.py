@@ -1,0 +1,94 @@
+"""`convert`, then `fit`, then a look at what came of it."""
+
+import copy
+
+import torch
+from gpytorch.likelihoods import Likelihood
+from torch import Tensor, nn
+
+from actgp.convert import convert
+from actgp.convert.anchor import Select
+from actgp.likelihoods import adapter_of
+from actgp.models import DeepGP
+from actgp.several import GivenRows, Rows
+from actgp.training import fit
+from actgp.uncertain.assess import assess, network_alone
+from actgp.uncertain.report import UncertaintyReport
+
+MOST_ROWS = 5_000  # by which predictions are assessed
+
+
+def uncertain(
+    network: nn.Module,
+    X: GivenRows,
+    y: Tensor,
+    held_out: tuple[GivenRows, Tensor] | None = None,
+    *,
+    test: tuple[GivenRows, Tensor] | None = None,
+    likelihood: Likelihood | None = None,
+    select: Select | None = None,
+    generator: torch.Generator | None = None,
+    progress: bool = True,
+) -> tuple[DeepGP, UncertaintyReport]:
+    """Gives a trained network an uncertainty: `convert` and `fit` in one line, and a report.
+
+    Args:
+        network: The network, which is copied.
+        X: The inputs that it was trained on: a tensor, or a tuple or dictionary of them.
+        y: Their targets: numbers, or labels as integers.
+        held_out: Rows (X, y) that it was not trained on, such as those that ended its training: by these the width of
+            predictions is chosen. Networks fit what they were trained on better than anything else, so that widths
+            from X alone may be too small.
+        test: Further rows (X, y), used for nothing but the scores of the report; without them, those of `held_out`, or
+            of X.
+        likelihood: A gpytorch likelihood; by default what suits y, as for `convert`.
+        select: What takes the outputs out of what the network gives, if it gives more.
+        generator: Source of all randomness; torch's global one by default.
+        progress: Whether to show a progress bar, on a terminal.
+
+    Returns:
+        The model, whose `predict` gives means, variances, intervals and probabilities, and a report: `print(report)`,
+        or `report.save("report.html")`.
+
+    Example:
+        >>> import actgp, torch
+        >>> net, X = torch.nn.Linear(2, 1), torch.randn(100, 2)
+        >>> model, report = actgp.uncertain(net, X, X.sum(1) + 0.1 * torch.randn(100), progress=False)
+    """
+    model, conversion = convert(network, X, y, likelihood=likelihood, select=select, generator=generator)
+    start = copy.deepcopy(model.likelihood)
+    given, source = (test, "test rows") if test is not None else (held_out, "held-out rows")
+    judged, targets = (X, y) if given is None else given
+    rows = model.rows(judged)[:MOST_ROWS]
+    y_judged = targets[:MOST_ROWS]
+    # A network alone is given the error on the rows that widths are chosen by, as its model is.
+    X_width, y_width = (X, y) if held_out is None else held_out
+    variance = _squared_error(model, model.rows(X_width)[:MOST_ROWS], y_width[:MOST_ROWS])
+    before = assess(network_alone(_outputs(model, rows), start, variance), y_judged)
+    result = fit(model, X, y, held_out=held_out, generator=generator, progress=progress)
+    after = assess(model.predict(rows), y_judged)
+    return model, UncertaintyReport(
+        conversion=conversion,
+        fit=result,
+        num_rows=len(y),
+        num_held_out=0 if held_out is None else len(held_out[1]),
+        assessed_on=source if given is not None else "rows of X",
+        network=before,
+        model=after,
+    )
+
+
+@torch.no_grad()
+def _outputs(model: DeepGP, X: Rows) -> Tensor:
+    """[N, P], of the network: before anything is fitted, the mean of the model."""
+    return model.mean(X).reshape(len(X), -1)
+
+
+def _squared_error(model: DeepGP, X: Rows, y: Tensor) -> float | None:
+    """The network's; None for noise that is not Gaussian."""
+    adapter = adapter_of(model.likelihood)
+    if not adapter.squared_error:
+        return None
+    outputs = _outputs(model, X)
+    values = adapter.outcomes(y, outputs.shape[1], outputs.dtype)
+    return (outputs - values.to(outputs.device)).square().mean().item()
