@@ -24,7 +24,20 @@ from actgp.kernels import (
 from actgp.layers import GPLayer
 from actgp.likelihoods import BernoulliLogitLikelihood, ContaminatedGaussianLikelihood
 from actgp.loading import load
-from actgp.models import GPR, SGPR, SVGP, DeepGP, Diagnosis, Layers, Prediction, deep_gp, diagnose, hybrid
+from actgp.models import (
+    GPR,
+    SGPR,
+    SVGP,
+    DeepGP,
+    Diagnosis,
+    Layers,
+    MixedPrediction,
+    Mixture,
+    Prediction,
+    deep_gp,
+    diagnose,
+    hybrid,
+)
 from actgp.sphere import (
     Spectrum,
     SphericalHarmonics,
@@ -35,6 +48,7 @@ from actgp.sphere import (
     surface_area,
     zonal_series,
 )
+from actgp.tables import TableFit, fit_table
 from actgp.training import FitResult, Recipe, Step, fit, log_prior
 from actgp.uncertain import UncertaintyReport, uncertain
 from actgp.version import __version__ as __version__
@@ -67,6 +81,8 @@ __all__ = [
     "LayerConversion",
     "Layers",
     "MatchedKernel",
+    "MixedPrediction",
+    "Mixture",
     "Prediction",
     "ReLU",
     "Recipe",
@@ -77,6 +93,7 @@ __all__ = [
     "SphericalHarmonics",
     "Step",
     "Swish",
+    "TableFit",
     "Tanh",
     "UncertaintyReport",
     "WeightsReport",
@@ -89,6 +106,7 @@ __all__ = [
     "deep_gp",
     "diagnose",
     "fit",
+    "fit_table",
     "gegenbauer",
     "hybrid",
     "load",

@@ -9,7 +9,7 @@ from torch import nn
 
 from actgp.convert.anchor import anchor_from_file
 from actgp.convert.split import split
-from actgp.models import GPR, SGPR, DeepGP, FeatureScale
+from actgp.models import GPR, SGPR, DeepGP, FeatureScale, Mixture
 from actgp.persistence import SavedBackbone, archive, parts_of, rebuild
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ BACKBONE = "backbone."  # before the names of its tensors
 
 def load(
     path: str | os.PathLike[str], *, backbone: nn.Module | None = None
-) -> "DeepGP | SGPR | GPR | DGPRegressor | DGPClassifier":
+) -> "DeepGP | Mixture | SGPR | GPR | DGPRegressor | DGPClassifier":
     """Reads a model or an estimator that its `save` has written; what it predicts is the same to the last bit.
 
     Args:
@@ -50,7 +50,7 @@ def load(
     backbone = as_saved(saved, backbone)
     saved.check(backbone)
     if kind == MODEL:
-        return rebuild(document, tensors, backbone, DeepGP | SGPR | GPR)
+        return rebuild(document, tensors, backbone, DeepGP | Mixture | SGPR | GPR)
     estimators = importlib.import_module("actgp.estimators")  # only now: it imports scikit-learn
     return rebuild(document, tensors, None, estimators.Fitted).estimator()
 

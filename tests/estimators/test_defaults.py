@@ -26,7 +26,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> actgp.Recipe:
 def test_both_doors_give_the_same_model_of_the_same_table(num_columns: int, brief: actgp.Recipe) -> None:
     random = np.random.default_rng(0)
     X, y = random.normal(size=(130, num_columns)), random.normal(size=130)
-    estimator = actgp.DGPRegressor(random_state=0).fit(X, y)
+    estimator = actgp.DGPRegressor(num_layers=3, random_state=0).fit(X, y)
 
     seed = np.random.RandomState(0).randint(LARGEST_SEED)
     g = torch.Generator().manual_seed(int(seed))
@@ -40,6 +40,43 @@ def test_both_doors_give_the_same_model_of_the_same_table(num_columns: int, brie
     assert ours.keys() == theirs.keys()
     for name, values in theirs.items():
         assert torch.equal(ours[name], values), name
+
+
+def test_the_default_is_what_fit_table_gives() -> None:
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 2)), random.normal(size=60)
+    estimator = actgp.DGPRegressor(effort="fast", random_state=0).fit(X, y)
+    g = torch.Generator().manual_seed(int(np.random.RandomState(0).randint(LARGEST_SEED)))
+    inputs = torch.from_numpy(estimator.input_scaler_.transform(X))
+    targets = torch.from_numpy(estimator.target_scaler_.transform(y[:, None]))
+    model, report = actgp.fit_table(inputs, targets, effort="fast", generator=g)
+    assert estimator.recipe_ is None
+    assert estimator.report_ == report
+    ours, theirs = estimator.model_.state_dict(), model.state_dict()
+    assert ours.keys() == theirs.keys()
+    for name, values in theirs.items():
+        assert torch.equal(ours[name], values), name
+
+
+@pytest.mark.parametrize(
+    "parameter", [{"num_layers": 1}, {"num_inducing": 8}, {"layers": actgp.Layers()}, {"recipe": QUICK}], ids=str
+)
+def test_what_describes_a_deep_gp_makes_one(parameter: dict[str, Any], brief: actgp.Recipe, table: Data) -> None:
+    X, y = table
+    assert isinstance(actgp.DGPRegressor(**parameter).fit(X[:40], y[:40]).model_, actgp.DeepGP)
+
+
+def test_an_effort_that_there_is_not_is_refused(table: Data) -> None:
+    with pytest.raises(ValueError, match=r"effort must be one of \['fast', 'balanced', 'best'\], got 'much'"):
+        actgp.DGPRegressor(effort="much").fit(*table)
+
+
+def test_less_effort_takes_fewer_steps(monkeypatch: pytest.MonkeyPatch, table: Data) -> None:
+    given: list[actgp.Recipe] = []
+    monkeypatch.setattr("actgp.estimators.base.fit", lambda model, X, y, recipe, **options: given.append(recipe))
+    for effort in ("fast", "best"):
+        actgp.DGPRegressor(2, effort=effort).fit(*table)
+    assert given[0].network_steps * 10 == given[1].network_steps == actgp.Recipe().network_steps
 
 
 def test_the_default_recipe_is_that_of_fit(monkeypatch: pytest.MonkeyPatch, table: Data) -> None:

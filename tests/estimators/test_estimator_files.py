@@ -166,7 +166,10 @@ REGRESSORS: list[tuple[Edit, str]] = [
         "parameters.recipe must have patience as it was built, 1000, got None",
     ),
     (lambda d, t: d["recipe"].update(num_steps=-1), "of recipe must be one that can be built, .*num_steps must be at"),
-    (lambda d, t: d.update(recipe=None), "recipe of type Recipe, got None"),
+    (
+        lambda d, t: d.update(recipe=None),
+        "a DeepGP must have the recipe .* and a Mixture none, got a DeepGP with None",
+    ),
     (lambda d, t: d.update(columns=["one"]), "2 names of columns, or none"),
     (lambda d, t: d.update(columns=["one", 2]), "columns must have 1 of type str, got 2"),
     (lambda d, t: d.update(columns="ab"), "columns of type list, of str"),
@@ -189,7 +192,7 @@ REGRESSORS: list[tuple[Edit, str]] = [
 ]
 CLASSIFIERS: list[tuple[Edit, str]] = [
     (lambda d, t: d.pop("classes"), "must have an entry classes, got none"),
-    (lambda d, t: d["classes"].update(values=["a", "b"]), "a DeepGP with BernoulliLikelihood"),
+    (lambda d, t: d["classes"].update(values=["a", "b"]), "a DeepGP or a Mixture with BernoulliLikelihood"),
     (lambda d, t: d["classes"].update(values=["a", "b", "c", "d"]), "outputs that 4 classes need, got 3"),
     (lambda d, t: d["classes"].update(values=["a", "c", "b"]), "two or more different values, sorted"),
     (lambda d, t: d["classes"].update(values=["a", "b", "longer than the dtype"]), "two or more different"),

@@ -8,6 +8,7 @@ inside `joblib.parallel_config(backend="dask")` a Dask cluster carries them.
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -110,3 +111,17 @@ def versions() -> dict[str, str]:
         "gpytorch": gpytorch.__version__,
         "python": platform.python_version(),
     }
+
+
+def revision() -> str:
+    """Of the code that runs, as git has it; with a plus sign if some of it is not committed, and empty outside git."""
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    head = git("rev-parse", "--short=12", "HEAD")
+    return head + (
+        "+" if head and git("status", "--porcelain", "--untracked-files=no", ":/src", ":/experiments") else ""
+    )

@@ -10,6 +10,7 @@ import torch
 from gpytorch.likelihoods import Likelihood
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -17,28 +18,35 @@ from torch import Tensor
 from actgp import checks
 from actgp.estimators.fitted import Fitted
 from actgp.estimators.tables import fitted_scaler, refuse_dates
-from actgp.models import Layers, Prediction, deep_gp
+from actgp.models import DeepGP, Layers, MixedPrediction, Mixture, Prediction, deep_gp
 from actgp.models.build import NUM_INDUCING, NUM_LAYERS, check_layers
 from actgp.persistence import savable_as, save
+from actgp.tables import PLANS, Effort, fit_table
 from actgp.training import Recipe, fit
 
 NUMBERS = ("num_layers", "num_inducing", "num_samples")
+ONE_DEEP_GP = ("num_layers", "num_inducing", "layers", "recipe")  # parameters that ask for one
 PARTS: dict[str, type[Layers | Recipe]] = {"layers": Layers, "recipe": Recipe}  # parameters that have fields
+PARTS_OF_STEPS: dict[Effort, float] = {"fast": 0.1, "balanced": 1.0, "best": 1.0}  # of the default recipe
 FEWEST_ROWS = 2  # a single one has no spread to be scaled by
 LARGEST_SEED = 2**31 - 1
 
 
 class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
-    """A deep GP behind scikit-learn's interface. Abstract: use `DGPRegressor` or `DGPClassifier`.
+    """Deep GPs behind scikit-learn's interface. Abstract: use `DGPRegressor` or `DGPClassifier`.
 
-    What is not given is as `deep_gp` and `fit` have it: the same table gives the same model by either way.
+    What is not given of a single deep GP is as `deep_gp` and `fit` have it: the same table gives the same model by
+    either way.
     """
+
+    model_: DeepGP | Mixture
 
     def __init__(
         self,
-        num_layers: int = NUM_LAYERS,
-        num_inducing: int = NUM_INDUCING,
+        num_layers: int | None = None,
+        num_inducing: int | None = None,
         *,
+        effort: Effort = "balanced",
         layers: Layers | None = None,
         recipe: Recipe | None = None,
         num_samples: int = 32,
@@ -48,6 +56,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     ) -> None:
         self.num_layers = num_layers
         self.num_inducing = num_inducing
+        self.effort = effort
         self.layers = layers
         self.recipe = recipe
         self.num_samples = num_samples
@@ -90,7 +99,8 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
                 "call set_params(random_state=0) first"
             )
         return {
-            **{name: int(getattr(self, name)) for name in NUMBERS},
+            **{name: None if (value := getattr(self, name)) is None else int(value) for name in NUMBERS},
+            "effort": self.effort,
             "layers": self.layers,
             "recipe": self.recipe,
             "random_state": None if seed is None else int(seed),
@@ -101,7 +111,9 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     def check_parameters(self) -> None:
         """Refuses parameters that `fit` could not use."""
         for name in NUMBERS:
-            checks.integer(getattr(self, name), name, minimum=1)
+            if (value := getattr(self, name)) is not None or name == "num_samples":
+                checks.integer(value, name, minimum=1)
+        checks.choice(self.effort, "effort", tuple(PLANS))
         check_layers(self.layers)
         if self.recipe is not None and not isinstance(self.recipe, Recipe):
             raise TypeError(
@@ -124,6 +136,10 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         )
         return checked
 
+    @property
+    def _asks_for_one_deep_gp(self) -> bool:
+        return any(getattr(self, name) is not None for name in ONE_DEEP_GP)
+
     def _train(
         self,
         X: ArrayLike,
@@ -133,18 +149,38 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         layers: Layers | None,
         likelihood: Likelihood | None = None,
     ) -> None:
-        """Builds a model for the rows of X, which have been checked, trains it, and stores what came of it."""
-        seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
-        generator = torch.Generator().manual_seed(seed)
-        scaler = fitted_scaler(rows, "X")
-        inputs = torch.from_numpy(scaler.transform(rows))
+        """Builds a deep GP for the rows of X, which have been checked, trains it, and stores what came of it."""
+        generator, scaler, inputs = self._prepared(rows)
         N, D = inputs.shape
-        M = min(self.num_inducing, N)
-        model = deep_gp(
-            D, num_outputs, self.num_layers, M, layers=layers, likelihood=likelihood, generator=generator
-        ).double()
-        recipe = Recipe.suited_to(model) if self.recipe is None else self.recipe
+        M = min(NUM_INDUCING if self.num_inducing is None else self.num_inducing, N)
+        L = NUM_LAYERS if self.num_layers is None else self.num_layers
+        model = deep_gp(D, num_outputs, L, M, layers=layers, likelihood=likelihood, generator=generator).double()
+        recipe = self._recipe(model)
         fit(model, inputs, y, recipe, device=self.device, generator=generator, progress=self.progress)
+        self._store(X, model, recipe, scaler)
+
+    def _train_mixture(self, X: ArrayLike, rows: NDArray[Any], y: Tensor) -> None:
+        """Fits the default for tables of numbers, and stores what came of it."""
+        generator, scaler, inputs = self._prepared(rows)
+        model, report = fit_table(inputs, y, effort=self.effort, generator=generator, progress=self.progress)
+        self._store(X, model if self.device is None else model.to(self.device), None, scaler)
+        self.report_ = report
+
+    def _prepared(self, rows: NDArray[Any]) -> tuple[torch.Generator, StandardScaler, Tensor]:
+        """A source of randomness, what standardises rows, and these standardised."""
+        seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
+        scaler = fitted_scaler(rows, "X")
+        return torch.Generator().manual_seed(seed), scaler, torch.from_numpy(scaler.transform(rows))
+
+    def _recipe(self, model: DeepGP) -> Recipe:
+        """As given; else the default of `fit`, with fewer steps for less effort than the best."""
+        if self.recipe is not None:
+            return self.recipe
+        suited, part = Recipe.suited_to(model), PARTS_OF_STEPS[self.effort]
+        steps = {name: round(part * getattr(suited, name)) for name in ("network_steps", "num_steps", "patience")}
+        return replace(suited, **steps)
+
+    def _store(self, X: ArrayLike, model: DeepGP | Mixture, recipe: Recipe | None, scaler: StandardScaler) -> None:
         validate_data(self, X, skip_check_array=True)  # the number and the names of the columns
         self.model_, self.recipe_, self.input_scaler_ = model, recipe, scaler
 
@@ -155,7 +191,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return torch.from_numpy(self.input_scaler_.transform(X)).to(next(self.model_.parameters()).device)
 
-    def _predict(self, X: ArrayLike) -> Prediction:
+    def _predict(self, X: ArrayLike) -> Prediction | MixedPrediction:
         """The model's prediction, in standardised units."""
         inputs = self._inputs(X)
         return self.model_.predict(inputs, self.num_samples)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from actgp.estimators.base import DGPEstimator
 from actgp.estimators.fitted import Fitted, Labels
-from actgp.models import Prediction
+from actgp.models import MixedPrediction, Prediction
 from actgp.models.build import HORIZON, check_layers
 from actgp.persistence import savable
 
@@ -133,7 +133,7 @@ class FittedClassifier(Fitted):
         return estimator
 
 
-def _log_probabilities_of_two(prediction: Prediction) -> Float[Tensor, "N 2"]:
-    N = prediction.component_means.shape[1]
-    labels = (prediction.component_means.new_full((N,), label) for label in (0.0, 1.0))
+def _log_probabilities_of_two(prediction: Prediction | MixedPrediction) -> Float[Tensor, "N 2"]:
+    like = prediction.mean.reshape(len(prediction.mean), -1)[:, 0]  # [N]
+    labels = (torch.full_like(like, label) for label in (0.0, 1.0))
     return torch.stack([prediction.log_prob(y) for y in labels], dim=-1)

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from actgp import checks
-from actgp.models import DeepGP
+from actgp.models import DeepGP, Mixture
 from actgp.persistence import Sizes, savable
 from actgp.training import Recipe
 
@@ -101,13 +101,13 @@ class Fitted(ABC):
 
     Attributes:
         model: The model, in standardised units.
-        recipe: How it was trained.
+        recipe: How a single deep GP was trained; None for a mixture.
         inputs: What standardises X.
         columns: The names of the columns of X, if they have names.
     """
 
-    model: DeepGP
-    recipe: Recipe
+    model: DeepGP | Mixture
+    recipe: Recipe | None
     inputs: Standardisation
     columns: Sequence[str] | None
 
@@ -124,11 +124,16 @@ class Fitted(ABC):
 
     def check(self, likelihood: type[Likelihood]) -> None:
         """Refuses a model of another kind than the estimator's, or for other columns."""
-        model, D = self.model, self.model.gp_layers[0].input_dim
-        if type(model) is not DeepGP or type(model.likelihood) is not likelihood:
+        model, D = self.model, self.model.input_dim
+        if type(model) not in (DeepGP, Mixture) or type(model.likelihood) is not likelihood:
             raise ValueError(
-                f"the model must be a DeepGP with {likelihood.__name__}, got a {type(model).__name__} with "
-                f"{type(model.likelihood).__name__}; fit again"
+                f"the model must be a DeepGP or a Mixture with {likelihood.__name__}, got a {type(model).__name__} "
+                f"with {type(model.likelihood).__name__}; fit again"
+            )
+        if (self.recipe is None) is not isinstance(model, Mixture):
+            raise ValueError(
+                f"a DeepGP must have the recipe by which it was trained, and a Mixture none, got a "
+                f"{type(model).__name__} with {self.recipe!r:.40}; fit again"
             )
         if any(values.dtype != torch.float64 for values in model.parameters()):
             raise ValueError("the model must be in double precision, got another; fit again, or save model_")

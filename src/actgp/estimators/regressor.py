@@ -24,17 +24,22 @@ Values = NDArray[np.float64]
 
 @savable
 class DGPRegressor(RegressorMixin, DGPEstimator):
-    """A deep GP for real targets, as a scikit-learn estimator: means, standard deviations, intervals, densities.
+    """Deep GPs for real targets, as a scikit-learn estimator: means, standard deviations, intervals, densities.
+
+    By default the model is a mixture (`fit_table`): GPs of one layer, exact on small tables, and networks with a GP
+    around them, of two layers on large tables, weighted by how they predict rows they have not seen. If `num_layers`,
+    `num_inducing`, `layers` or `recipe` is given, it is the one deep GP that these describe.
 
     Inputs and targets are standardised inside; everything comes back in the units of y. Several targets, y of shape
     [N, P], share the hidden layers and, relative to their spread, the noise, which depends on the input and has room
     for outliers (`ContaminatedGaussianLikelihood`). A row's prediction does not depend on the rows beside it.
 
     Args:
-        num_layers: How many GP layers.
-        num_inducing: M, the inducing variables of each layer, of which half are hidden units and half inducing points;
-            never more than there are rows.
-        layers: What the layers are made of: activation, kernel, width and more; as in `deep_gp` by default.
+        num_layers: How many GP layers one deep GP has.
+        num_inducing: M, the inducing variables of each of its layers, of which half are hidden units and half inducing
+            points; never more than there are rows.
+        effort: "fast", "balanced" or "best": how much time is spent.
+        layers: What its layers are made of: activation, kernel, width and more; as in `deep_gp` by default.
         recipe: How it is trained; as in `actgp.fit` by default.
         num_samples: S, the paths through the hidden layers that predictions are mixtures of.
         random_state: An integer gives the same model in every fit.
@@ -42,8 +47,9 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         progress: Whether to show a progress bar, on a terminal.
 
     Attributes:
-        model_: The `DeepGP`, in standardised units.
-        recipe_: How it was trained.
+        model_: The `Mixture`, or the `DeepGP`, in standardised units.
+        recipe_: How a single deep GP was trained; None for a mixture.
+        report_: Weights and scores of the members of a mixture.
         input_scaler_: Standardises X.
         target_scaler_: Standardises y.
         n_features_in_: The number of columns of X.
@@ -64,7 +70,10 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         columns = values.reshape(len(values), -1)  # [N, P]
         scaler = fitted_scaler(columns, "y")
         targets = torch.from_numpy(scaler.transform(columns))
-        self._train(X, rows, targets, columns.shape[1], self.layers)
+        if self._asks_for_one_deep_gp:
+            self._train(X, rows, targets, columns.shape[1], self.layers)
+        else:
+            self._train_mixture(X, rows, targets)
         self.target_scaler_ = scaler
         self._single_target = values.ndim == 1
         return self
@@ -100,7 +109,7 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
             raise ValueError(
                 f"y must have {len(scale)} columns, as in fit, got {columns.shape[1]}; select those columns"
             )
-        scaled = torch.from_numpy(self.target_scaler_.transform(columns)).to(prediction.component_means)
+        scaled = torch.from_numpy(self.target_scaler_.transform(columns)).to(next(self.model_.parameters()))
         # y = μ + s z has the density p(z) / s
         density: Values = prediction.log_prob(scaled).cpu().numpy() - np.log(scale).sum()
         return density

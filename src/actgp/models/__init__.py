@@ -5,6 +5,8 @@ from actgp.models.deep import DeepGP
 from actgp.models.diagnosis import Diagnosis, LayerDiagnosis, diagnose
 from actgp.models.gpr import GPR
 from actgp.models.hybrid import FeatureScale, hybrid
+from actgp.models.mixture import MixedPrediction, Mixture
+from actgp.models.networks import Networks
 from actgp.models.prediction import Prediction
 from actgp.models.sgpr import SGPR, Posterior
 from actgp.models.shares import LayerShares, VarianceShares
@@ -20,6 +22,9 @@ __all__ = [
     "LayerDiagnosis",
     "LayerShares",
     "Layers",
+    "MixedPrediction",
+    "Mixture",
+    "Networks",
     "Posterior",
     "Prediction",
     "VarianceShares",

@@ -78,6 +78,11 @@ class DeepGP(nn.Module):
         return self.gp_layers[-1].num_outputs
 
     @property
+    def input_dim(self) -> int:
+        """D, of the first layer: behind a backbone, if there is one."""
+        return self.gp_layers[0].input_dim
+
+    @property
     def gp_layers(self) -> list[GPLayer]:
         """The layers, in order."""
         return list(self.layers)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """What a user would take instead, and our models beside them: all fitted and asked in the same way."""
 
-from actgp_experiments.baselines.deep import ClassicDeepGP, OurDeepGP, PublishedDeepGP
+from actgp_experiments.baselines.deep import ClassicDeepGP, OurDeepGP, OurTable, PublishedDeepGP
 from actgp_experiments.baselines.dropout import DropoutNetwork
 from actgp_experiments.baselines.ensemble import DeepEnsemble, NetworkEnsemble
 from actgp_experiments.baselines.last_layer_laplace import LastLayerLaplace
@@ -16,6 +16,7 @@ __all__ = [
     "Network",
     "NetworkEnsemble",
     "OurDeepGP",
+    "OurTable",
     "Predictor",
     "PublishedDeepGP",
     "Settings",

@@ -1,6 +1,7 @@
 """Deep GPs: ours, the paper's, and the classic one with inducing points.
 
-ADGP, ours        `deep_gp` and `fit` as they are by default
+ADGP, default     `fit_table`, what `DGPRegressor` does by default
+ADGP, ours        one deep GP, `deep_gp` and `fit` as they are by default
 ADGP, published   softplus with β = 3, zero mean functions; as a network, then S = 1e-5 and the ELBO, all by Adam
 DGP               inducing points, identity means and S = 1e-5 inside, the ELBO by Adam, as Salimbeni and Deisenroth
                   (2017), but with the arc-cosine kernel instead of their RBF
@@ -22,6 +23,7 @@ from actgp.features import InducingPoints, centres
 from actgp.kernels import ArcCosine
 from actgp.layers import GPLayer, PriorMean
 from actgp.models import DeepGP, Layers, deep_gp
+from actgp.tables import Effort, fit_table
 from actgp.training.data import TensorBatches
 from actgp.training.fit import fit
 from actgp.training.objectives import Evaluation, posterior_score
@@ -40,6 +42,21 @@ def predictive(model: DeepGP, X: Tensor, samples: int) -> Predictive:
     """The mixture over sampled paths, with the noise."""
     weights, means, variances = model.predict(X, samples).normal_components()
     return mixture(means[..., 0], variances[..., 0], weights)
+
+
+class OurTable:
+    """The library's default for tables, a mixture, in double precision as estimators have it."""
+
+    def __init__(self, settings: Settings, seed: int, effort: Effort = "balanced") -> None:
+        self.settings, self.seed, self.effort = settings, seed, effort
+
+    def fit(self, X: Float[Tensor, "N D"], y: Float[Tensor, " N"]) -> None:
+        g = torch.Generator().manual_seed(self.seed)
+        self.model, _ = fit_table(X.double(), y.double().unsqueeze(1), effort=self.effort, generator=g)
+
+    def predict(self, X: Float[Tensor, "N D"]) -> Predictive:
+        weights, means, variances = self.model.predict(X.double(), self.settings.samples).normal_components()
+        return mixture(means[..., 0], variances[..., 0], weights)
 
 
 class OurDeepGP:

@@ -1,6 +1,5 @@
 """One cell of the grid: a network, and one contestant around it."""
 
-import subprocess
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from actgp_experiments.bring.networks import Networks, hold_out
 from actgp_experiments.bring.settings import BringSettings
 from actgp_experiments.datasets import load_regression, standardised
 from actgp_experiments.metrics import scores
-from actgp_experiments.store import Record, versions
+from actgp_experiments.store import Record, revision, versions
 
 
 @dataclass(frozen=True)
@@ -54,17 +53,3 @@ def run_cell(cell: Cell, settings: BringSettings, folder: Path) -> Record:
         "revision": revision(),
         "versions": versions(),
     }
-
-
-def revision() -> str:
-    """Of the code that runs, as git has it; with a plus sign if some of it is not committed, and empty outside git."""
-    here = Path(__file__).parent
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=False)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    head = git("rev-parse", "--short=12", "HEAD")
-    return head + (
-        "+" if head and git("status", "--porcelain", "--untracked-files=no", ":/src", ":/experiments") else ""
-    )

@@ -6,11 +6,11 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from actgp_experiments.bring.cells import Cell, revision, run_cell
+from actgp_experiments.bring.cells import Cell, run_cell
 from actgp_experiments.bring.contestants import CONTESTANTS, ONE_SEED
 from actgp_experiments.bring.networks import ACTIVATIONS
 from actgp_experiments.bring.settings import BringSettings
-from actgp_experiments.store import Record, Store, run_cells
+from actgp_experiments.store import Record, Store, revision, run_cells
 
 DEPTHS = (2, 3)
 NUM_SEEDS = 3

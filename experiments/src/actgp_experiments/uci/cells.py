@@ -13,7 +13,7 @@ from torch import Tensor
 from actgp_experiments.baselines import Settings
 from actgp_experiments.datasets import NUM_SPLITS, TEST_FRACTION, Standardised, load_regression, standardised
 from actgp_experiments.metrics import scores
-from actgp_experiments.store import versions
+from actgp_experiments.store import revision, versions
 from actgp_experiments.uci.contestants import builder
 
 __all__ = ["NUM_SPLITS", "TEST_FRACTION", "Cell", "copied", "run_cell", "standardised"]
@@ -67,5 +67,6 @@ def run_cell(cell: Cell, settings: Settings) -> dict[str, Any]:
         "rows": {"train": len(part.X_train), "test": len(part.X_test)},
         "inputs": dataset.X.shape[1],
         "configuration": asdict(settings),
+        "revision": revision(),
         "versions": versions(),
     }

@@ -17,6 +17,7 @@ from actgp_experiments.baselines import (
     Network,
     NetworkEnsemble,
     OurDeepGP,
+    OurTable,
     Predictor,
     PublishedDeepGP,
     Settings,
@@ -26,6 +27,7 @@ from actgp_experiments.baselines import (
 Build = Callable[[Settings, int], Predictor]
 
 PUBLISHED = "ADGP, published"
+DEFAULT = "ADGP, default"
 OURS = "ADGP, ours"
 EXACT = "GPR"
 
@@ -39,6 +41,7 @@ CONTESTANTS: dict[str, Build] = {
     "NN+TS": lambda settings, seed: Network(settings, seed, "held-out"),
     "DGP": ClassicDeepGP,
     PUBLISHED: PublishedDeepGP,
+    DEFAULT: OurTable,
     OURS: OurDeepGP,
     "Laplace": LastLayerLaplace,
     "Deep ensemble": DeepEnsemble,

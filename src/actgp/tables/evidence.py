@@ -1,0 +1,108 @@
+"""Hyper-parameters of an exact GP, by its evidence: what a GP of one layer begins with.
+
+    log p(y) = −½ Σ_p y_pᵀ K⁻¹ y_p − ½ P log |2π K|,     ∂/∂K = ½ Σ_p α_p α_pᵀ − ½ P K⁻¹,     α_p = K⁻¹ y_p
+
+for P outputs that share K = k(X, X) + σ² I. The gradient is taken as it stands here: to differentiate a Cholesky
+decomposition step by step costs several times as much. Lengthscales are found a posteriori,
+
+    log ℓ_d ~ N(c, 1.5²),     log v ~ N(log v₀, 3²),     log σ² ~ N(−3, 3²),
+
+with c where inputs of unit spread are told apart: columns that say nothing would otherwise be fitted to noise.
+"""
+
+from math import log, pi
+from typing import Any, NamedTuple
+
+import torch
+from gpytorch.constraints import Positive
+from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
+from jaxtyping import Float64
+from torch import Tensor
+
+from actgp.kernels import ArcCosine, ZonalKernel
+from actgp.linalg import stable_cholesky
+from actgp.training.lbfgs import maximise
+
+NUM_STEPS = 60
+MOST_ROWS = 800  # of which the evidence is taken
+LENGTHSCALE_SD, VARIANCE_SD, NOISE_SD = 1.5, 3.0, 3.0
+NOISE = 0.05  # σ², where its prior is centred, and where it begins
+VARIANCES = {ArcCosine: 0.4, ScaleKernel: 1.0}  # v₀
+JITTER = 1e-8
+
+
+class LogEvidence(torch.autograd.Function):
+    """(K, y) ↦ log p(y), with the gradient above; y is a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, K: Float64[Tensor, "N N"], y: Float64[Tensor, "N P"]) -> Float64[Tensor, ""]:
+        L = stable_cholesky(K, JITTER).L
+        inverse = torch.cholesky_inverse(L)
+        alpha = inverse @ y
+        ctx.save_for_backward(inverse, alpha)
+        N, P = y.shape
+        return -0.5 * (y * alpha).sum() - P * (L.diagonal().log().sum() + 0.5 * N * log(2 * pi))
+
+    @staticmethod
+    def backward(ctx: Any, *grad: Any) -> tuple[Tensor, None]:
+        inverse, alpha = ctx.saved_tensors
+        return grad[0] * 0.5 * (alpha @ alpha.T - alpha.shape[1] * inverse), None
+
+
+def arc_cosine(D: int) -> Kernel:
+    """Of functions that are made of planes, which they follow far beyond the data."""
+    kernel = ArcCosine(D)
+    kernel.variance = VARIANCES[ArcCosine]
+    return kernel.double()
+
+
+def matern(D: int) -> Kernel:
+    """Of functions that forget: Matérn-5/2 with a lengthscale for each column."""
+
+    def positive() -> Positive:
+        return Positive(transform=torch.exp, inv_transform=torch.log)
+
+    base = MaternKernel(2.5, ard_num_dims=D, lengthscale_constraint=positive())
+    base.lengthscale = D**0.5
+    kernel = ScaleKernel(base, outputscale_constraint=positive())
+    kernel.outputscale = VARIANCES[ScaleKernel]
+    return kernel.double()
+
+
+class Evidence(NamedTuple):
+    """What was found beside the kernel.
+
+    Attributes:
+        noise: σ².
+        log_evidence: With priors.
+    """
+
+    noise: float
+    log_evidence: float
+
+
+def maximise_evidence(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"]) -> Evidence:
+    """Sets the kernel's hyper-parameters to those of the largest evidence, of at most 800 rows, all over the data."""
+    stride = -(-len(X) // MOST_ROWS)
+    X, y = X[::stride], y[::stride]
+    log_noise = torch.tensor(log(NOISE), dtype=X.dtype, device=X.device, requires_grad=True)
+    v0, zonal = VARIANCES[type(kernel)], isinstance(kernel, ZonalKernel)
+    base: Any = kernel if zonal else kernel.base_kernel
+    centre = base.lengthscale.detach().log()
+    eye = torch.eye(len(X), dtype=X.dtype, device=X.device)
+
+    def objective() -> Tensor:
+        K = kernel(X).to_dense() + log_noise.exp() * eye
+        variance = kernel.variance if zonal else kernel.outputscale
+        prior = _normal(base.lengthscale.log(), centre, LENGTHSCALE_SD) + _normal(variance.log(), log(v0), VARIANCE_SD)
+        return LogEvidence.apply(K, y) + prior + _normal(log_noise, -3.0, NOISE_SD)
+
+    parameters = [*kernel.parameters(), log_noise]
+    maximise(parameters, objective, NUM_STEPS)
+    with torch.no_grad():
+        return Evidence(log_noise.exp().item(), objective().item())
+
+
+def _normal(x: Tensor, mean: Tensor | float, sd: float) -> Tensor:
+    """The log density of N(mean, sd²), but for a constant."""
+    return -0.5 * ((x - mean) / sd).square().sum()

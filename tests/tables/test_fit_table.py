@@ -1,0 +1,88 @@
+"""The default for tables, whole."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import actgp
+from actgp.tables import PLANS
+
+
+def smooth(X: Tensor) -> Tensor:
+    return torch.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * X[:, 3]
+
+
+def standardised(N: int, noise: float = 0.0) -> tuple[Tensor, Tensor]:
+    g = torch.Generator().manual_seed(0)
+    X = torch.rand(N, 4, dtype=torch.float64, generator=g) * 3.4 - 1.7
+    y = smooth(X) + noise * torch.randn(N, dtype=torch.float64, generator=g)
+    return X, ((y - y.mean()) / y.std()).unsqueeze(1)
+
+
+def test_epistemic_variance_shrinks_at_the_data() -> None:
+    """At rows of a function without noise at most twice what an exact GP says, and three times as much elsewhere."""
+    X, y = standardised(450)
+    model, _ = actgp.fit_table(X[:150], y[:150], generator=torch.Generator().manual_seed(0))
+    exact = actgp.GPR(X[:150], y[:150], actgp.ArcCosine(4))
+    actgp.fit(exact, progress=False)
+    at_rows, elsewhere = (model.predict(rows).epistemic.sqrt().mean().item() for rows in (X[:150], X[150:]))
+    assert at_rows <= 2 * exact.predict(X[:150]).epistemic.sqrt().mean().item()
+    assert elsewhere >= 3 * at_rows
+
+
+def test_twenty_points_of_a_smooth_function_are_followed() -> None:
+    x = torch.linspace(-2, 2, 20, dtype=torch.float64).unsqueeze(1)
+    y = torch.sin(2 * x) * 1.4
+    model, report = actgp.fit_table(x, y, generator=torch.Generator().manual_seed(0))
+    between = torch.linspace(-1.9, 1.9, 50, dtype=torch.float64).unsqueeze(1)
+    assert (model.predict(between).mean - 1.4 * torch.sin(2 * between[:, 0])).abs().max() < 0.1
+    assert set(report.weights) == {"arc-cosine GP", "Matérn GP"}  # too few rows for networks
+
+
+def test_a_small_table_is_predicted_no_worse_than_by_an_exact_gp() -> None:
+    X, y = standardised(500, noise=0.2)
+    model, report = actgp.fit_table(X[:120], y[:120], effort="fast", generator=torch.Generator().manual_seed(0))
+    exact = actgp.GPR(X[:120], y[:120], actgp.ArcCosine(4))
+    actgp.fit(exact, progress=False)
+    ours, theirs = (m.predict(X[120:]).log_prob(y[120:, 0]).mean().item() for m in (model, exact))
+    assert ours > theirs - 0.02
+    assert report.scores["mixture"] >= max(report.scores.values()) - 0.05
+    assert sum(report.weights.values()) == pytest.approx(1.0)
+    assert len(model.members) == sum(weight > 0 for weight in report.weights.values())
+    assert report.num_judged == 120
+
+
+def test_a_large_table_has_a_deep_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    brief = PLANS["fast"]._replace(network_steps=40, deep_steps=20, networks=2)
+    monkeypatch.setitem(PLANS, "balanced", brief)
+    monkeypatch.setattr("actgp.tables.table.FEWEST_FOR_DEEP", 300)
+    monkeypatch.setattr("actgp.tables.table.EXACT", 50)
+    monkeypatch.setattr("actgp.tables.table.MOST_POINTS", 30)
+    monkeypatch.setattr("actgp.tables.stacking.SMALLEST", 0.0)
+    X, y = standardised(600, noise=0.2)
+    targets = torch.cat([y, -y], dim=1)  # two of them
+    model, report = actgp.fit_table(X[:400], targets[:400], generator=torch.Generator().manual_seed(0))
+    assert report.weights["deep GP around networks"] > 0
+    assert model.networks is not None
+    assert list(report.weights) == ["arc-cosine GP", "Matérn GP", "deep GP around networks"]
+    assert report.num_judged == 80  # rows that are held out of the deep GP
+    prediction = model.predict(X[400:])
+    assert prediction.mean.shape == (200, 2)
+    assert (prediction.mean - targets[400:]).square().mean() < 0.5
+
+
+def test_the_best_effort_trains_a_deep_gp_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PLANS, "best", PLANS["fast"]._replace(network_steps=20, whole=True))
+    monkeypatch.setattr("actgp.tables.table.Recipe", lambda: actgp.Recipe(network_steps=5, num_steps=3))
+    X, y = standardised(60, noise=0.2)
+    _, report = actgp.fit_table(X, y, effort="best", generator=torch.Generator().manual_seed(0))
+    assert "deep GP" in report.weights
+
+
+def test_the_same_seed_gives_the_same_model() -> None:
+    X, y = standardised(50, noise=0.2)
+    one, other = (
+        actgp.fit_table(X, y, effort="fast", generator=torch.Generator().manual_seed(1))[0].predict(X).mean
+        for _ in range(2)
+    )
+    assert torch.equal(one, other)

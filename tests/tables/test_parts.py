@@ -1,0 +1,158 @@
+"""Each part of what is fitted to a table, against what it stands for."""
+
+from math import log
+
+import gpytorch
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import MultivariateNormal
+
+import actgp
+from actgp.features import InducingPoints
+from actgp.layers import GPLayer
+from actgp.tables.around import deep_gp_around
+from actgp.tables.cross_fit import cross_fit, rate_at
+from actgp.tables.evidence import LogEvidence, arc_cosine, matern, maximise_evidence
+from actgp.tables.one_layer import fit_one_layer
+from actgp.tables.stacking import stacking_weights
+
+
+def data(N: int, D: int = 2, seed: int = 0) -> tuple[Tensor, Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    X = torch.randn(N, D, dtype=torch.float64, generator=g)
+    y = torch.sin(2 * X[:, :1]) + 0.2 * torch.randn(N, 1, dtype=torch.float64, generator=g)
+    return X, (y - y.mean()) / y.std()
+
+
+def test_the_log_evidence_is_a_normal_density_with_its_gradient() -> None:
+    _, y = data(12)
+    Y = torch.cat([y, y.flip(0)], dim=1)
+    root = torch.randn(12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    K = root @ root.T + torch.eye(12)
+    expected = MultivariateNormal(torch.zeros(12).double(), K).log_prob(Y.T).sum()
+    found = LogEvidence.apply(K, Y)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)  # but for jitter
+    (ours,), (theirs,) = torch.autograd.grad(found, root, retain_graph=True), torch.autograd.grad(expected, root)
+    assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [arc_cosine, matern])
+def test_the_evidence_rises_and_finds_the_column_that_counts(make: object) -> None:
+    X, y = data(80, 3)
+    kernel = make(3)  # type: ignore[operator]
+    found = maximise_evidence(kernel, X, y)
+    base = kernel if isinstance(kernel, actgp.ArcCosine) else kernel.base_kernel
+    scales = base.lengthscale.detach().flatten()
+    assert scales.argmin() == 0
+    assert scales[1:].min() > 2 * scales[0]
+    assert 0.02 < found.noise < 0.2  # (0.2 / 0.7)² = 0.08
+
+
+def layer_of(X: Tensor, kernel: gpytorch.kernels.Kernel) -> actgp.DeepGP:
+    likelihood = actgp.ContaminatedGaussianLikelihood(
+        noise_constraint=gpytorch.constraints.GreaterThan(1e-8), share=0.02, input_dim=X.shape[1]
+    )
+    return actgp.DeepGP([GPLayer(kernel, InducingPoints(X), 1)], likelihood).double()
+
+
+def test_left_out_densities_are_those_of_new_rows() -> None:
+    """What a fit says of its rows without themselves is what they bring when they are new, on average."""
+    X, y = data(600)
+    kernel = matern(2)
+    noise = maximise_evidence(kernel, X[:200], y[:200]).noise
+    model = layer_of(X[:200], kernel)
+    left_out = fit_one_layer(model, X[:200], y[:200], noise)
+    new = model.predict(X[200:]).log_prob(y[200:, 0])
+    assert left_out.shape == (200,)
+    assert abs(left_out.mean().item() - new.mean().item()) < 4 * (new.var() / 200).sqrt().item()
+
+
+def test_an_outlier_does_not_pull() -> None:
+    X, y = data(150)
+    y[10] += 30.0
+    kernel = matern(2)
+    noise = maximise_evidence(kernel, X, y).noise
+    model = layer_of(X, kernel)
+    fit_one_layer(model, X, y, noise)
+    assert (model.predict(X[10:11]).mean - torch.sin(2 * X[10, 0])).abs().item() < 1.0
+    lower, upper = model.predict(X).interval(0.9)
+    assert (upper - lower).median().item() < 3.0
+    assert model.likelihood.outlier_noise.item() > 20 * model.likelihood.noise.item()
+
+
+def test_noise_follows_the_inputs() -> None:
+    X, _ = data(400)
+    g = torch.Generator().manual_seed(2)
+    y = torch.exp(X[:, 1:]) * torch.randn(400, 1, dtype=torch.float64, generator=g)
+    y = y / y.std()
+    kernel = matern(2)
+    model = layer_of(X, kernel)
+    fit_one_layer(model, X, y, maximise_evidence(kernel, X, y).noise)
+    wide, narrow = (model.predict(torch.tensor([[0.0, x]]).double()).aleatoric.item() for x in (1.0, -1.0))
+    assert wide > 4 * narrow
+
+
+def test_rounded_targets_bound_the_noise() -> None:
+    X, y = data(200)
+    rounded = y.round()
+    kernel = matern(2)
+    model = layer_of(X, kernel)
+    fit_one_layer(model, X, rounded, 1e-6)
+    assert model.likelihood.noise.item() >= 1 / 12
+
+
+def test_stacking_weights_maximise_the_mixture() -> None:
+    g = torch.Generator().manual_seed(0)
+    L = torch.randn(500, 3, dtype=torch.float64, generator=g) - torch.tensor([0.0, 0.1, 0.2])
+    w = stacking_weights(L)
+    assert w.sum().item() == pytest.approx(1.0)
+
+    def objective(w: Tensor) -> float:
+        return ((L + w.log()).logsumexp(1).sum() + (w.log() / 3).sum()).item()
+
+    others = (w + 0.02 * torch.randn(50, 3, dtype=torch.float64, generator=g)).clamp_min(0.01)
+    for other in others / others.sum(1, keepdim=True):
+        assert objective(other) <= objective(w) + 1e-6
+
+
+def test_models_that_count_for_little_are_left_out() -> None:
+    g = torch.Generator().manual_seed(0)
+    L = torch.randn(500, 3, dtype=torch.float64, generator=g) - torch.tensor([0.0, 0.2, 5.0])
+    w = stacking_weights(L)
+    assert w[2] == 0.0
+    assert torch.allclose(w[:2], stacking_weights(L[:, :2]))
+    assert torch.allclose(stacking_weights(torch.zeros(10, 4).double()), torch.full((4,), 0.25).double())
+    few = stacking_weights(torch.tensor([[0.0, -50.0]]).double())
+    assert few[1].item() > 0.1  # a single row does not rule a model out
+
+
+def test_cross_fitted_networks_have_not_seen_their_rows() -> None:
+    X, _ = data(200)
+    g = torch.Generator().manual_seed(3)
+    y = torch.randn(200, 1, dtype=torch.float64, generator=g)  # nothing to learn
+    crossed = cross_fit(X, y, 4, 300, g)
+    seen = crossed.networks(X.float()).mean(0)
+    left_out, together = ((y - f.double()).square().mean().item() for f in (crossed.left_out, seen))
+    assert left_out > 0.95 * y.var().item()
+    assert together < left_out
+    k = [(crossed.networks(X.float()) - crossed.left_out).abs().amax(2).argmin(0)]
+    assert torch.allclose(crossed.networks(X.float())[k[0], torch.arange(200)], crossed.left_out, atol=1e-5)
+    assert k[0].bincount(minlength=4).tolist() == [50] * 4
+
+
+def test_rates_fall_and_rise_and_end_at_zero() -> None:
+    assert rate_at(0.0) == pytest.approx(0.0)
+    assert rate_at(1.0) == pytest.approx(0.0, abs=1e-9)
+    assert rate_at(2**0.5 / 15 - 1 / 15) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("D", [2, 30])
+def test_a_deep_gp_around_networks_has_their_mean(D: int) -> None:
+    g = torch.Generator().manual_seed(0)
+    h = torch.randn(80, D + 2, dtype=torch.float64, generator=g)
+    model = deep_gp_around(h, 2, g)
+    assert torch.allclose(model.mean(h), h[:, D:])
+    assert model.gp_layers[1].input_dim == min(D, 16) + 2
+    assert model.likelihood.share == pytest.approx(0.01)
+    assert log(model.gp_layers[0].features.num_inducing) == log(64)
