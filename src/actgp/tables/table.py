@@ -46,9 +46,9 @@ class Plan(NamedTuple):
 
     Attributes:
         networks: K.
-        network_steps: On 2,000 rows; on other tables in proportion to the root of their number, from .4 to 3 times as
+        network_steps: On 2,000 rows; on other tables in proportion to the root of their number, from .4 to 2 times as
             many.
-        deep_steps: Of the deep GP around networks, likewise; 0 for a single layer on tables of any size.
+        deep_steps: Of the deep GP around networks, likewise, to 1.5 times; 0 for a single layer on tables of any size.
         whole: Whether a deep GP that is trained from its first layer to its last is a member, too.
     """
 
@@ -111,7 +111,7 @@ def fit_table(
     around: list[Member] = []
     crossed: CrossFit | None = None
     if N >= FEWEST_FOR_NETWORKS:
-        crossed = cross_fit(X, y, min(plan.networks, N // 10), _steps(plan.network_steps, N), generator)
+        crossed = cross_fit(X, y, min(plan.networks, N // 10), _steps(plan.network_steps, N, 2.0), generator)
         h = torch.cat([X, crossed.left_out.double()], dim=1)
         deep = plan.deep_steps > 0 and N >= FEWEST_FOR_DEEP
         around.append(
@@ -175,7 +175,7 @@ def gp_member(
 def deep_member(h: Tensor, y: Tensor, plan: Plan, generator: torch.Generator, progress: bool) -> Member:
     """A deep GP around networks."""
     train, others = _divided(len(h), generator)
-    steps = _steps(plan.deep_steps, len(h))
+    steps = _steps(plan.deep_steps, len(h), 1.5)
     model = fit_around(h[train], y[train], (h[others], y[others]), steps, generator, progress)
     return Member("deep GP around networks", model, _densities(model, h, y, others))
 
@@ -204,6 +204,6 @@ def _densities(model: DeepGP, h: Tensor, y: Tensor, rows: Tensor) -> Float64[Ten
     return found
 
 
-def _steps(steps: int, N: int) -> int:
-    """More on larger tables, fewer on smaller ones."""
-    return round(steps * min(3.0, max(0.4, (N / TYPICAL_ROWS) ** 0.5)))
+def _steps(steps: int, N: int, most: float) -> int:
+    """More on larger tables, up to `most` times as many, and fewer on smaller ones."""
+    return round(steps * min(most, max(0.4, (N / TYPICAL_ROWS) ** 0.5)))
