@@ -7,10 +7,14 @@ decomposition step by step costs several times as much. Lengthscales are found a
 
     log ℓ_d ~ N(c, 1.5²),     log v ~ N(log v₀, 3²),     log σ² ~ N(−3, 3²),
 
-with c where inputs of unit spread are told apart: columns that say nothing would otherwise be fitted to noise.
+with c where inputs of unit spread are told apart: columns that say nothing would otherwise be fitted to noise. The
+evidence may have several maxima, that of a rough function without noise and that of a smooth one with it; it is climbed
+from two sides, and the higher one taken.
 """
 
+import copy
 from math import log, pi
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +30,7 @@ from actgp.training.lbfgs import maximise
 NUM_STEPS = 60
 MOST_ROWS = 800  # of which the evidence is taken
 LENGTHSCALE_SD, VARIANCE_SD, NOISE_SD = 1.5, 3.0, 3.0
-NOISE = 0.05  # σ², where its prior is centred, and where it begins
+STARTS = (0.05, 1e-3)  # of σ²
 VARIANCES = {ArcCosine: 0.4, ScaleKernel: 1.0}  # v₀
 JITTER = 1e-8
 
@@ -85,7 +89,18 @@ def maximise_evidence(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tens
     """Sets the kernel's hyper-parameters to those of the largest evidence, of at most 800 rows, all over the data."""
     stride = -(-len(X) // MOST_ROWS)
     X, y = X[::stride], y[::stride]
-    log_noise = torch.tensor(log(NOISE), dtype=X.dtype, device=X.device, requires_grad=True)
+    before, ends = copy.deepcopy(kernel.state_dict()), []
+    for start in STARTS:
+        kernel.load_state_dict(before)
+        found = _climb(kernel, X, y, start)
+        ends.append((found.log_evidence, found, copy.deepcopy(kernel.state_dict())))
+    _, best, parameters = max(ends, key=itemgetter(0))
+    kernel.load_state_dict(parameters)
+    return best
+
+
+def _climb(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"], noise: float) -> Evidence:
+    log_noise = torch.tensor(log(noise), dtype=X.dtype, device=X.device, requires_grad=True)
     v0, zonal = VARIANCES[type(kernel)], isinstance(kernel, ZonalKernel)
     base: Any = kernel if zonal else kernel.base_kernel
     centre = base.lengthscale.detach().log()
@@ -97,8 +112,7 @@ def maximise_evidence(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tens
         prior = _normal(base.lengthscale.log(), centre, LENGTHSCALE_SD) + _normal(variance.log(), log(v0), VARIANCE_SD)
         return LogEvidence.apply(K, y) + prior + _normal(log_noise, -3.0, NOISE_SD)
 
-    parameters = [*kernel.parameters(), log_noise]
-    maximise(parameters, objective, NUM_STEPS)
+    maximise([*kernel.parameters(), log_noise], objective, NUM_STEPS)
     with torch.no_grad():
         return Evidence(log_noise.exp().item(), objective().item())
 
