@@ -4,6 +4,6 @@ Each stands for the plain formula that its file names, and gives the same number
 Second derivatives are those of the plain formula.
 """
 
-from actgp.fused.marginals import conditional_marginals, scales, through_units
+from actgp.fused.marginals import conditional_marginals, through_units
 
-__all__ = ["conditional_marginals", "scales", "through_units"]
+__all__ = ["conditional_marginals", "through_units"]

@@ -210,12 +210,11 @@ class _Arithmetic(NamedTuple):
     """The functions that a layer is computed with."""
 
     through_units: Callable[..., tuple[Tensor, Tensor]]
-    scales: Callable[..., Scales]
     conditional_marginals: Callable[..., Marginals]
 
 
-_PLAIN = _Arithmetic(through_units, scales_of, conditional_marginals)
-_FUSED = _Arithmetic(fused.through_units, fused.scales, fused.conditional_marginals)
+_PLAIN = _Arithmetic(through_units, conditional_marginals)
+_FUSED = _Arithmetic(fused.through_units, fused.conditional_marginals)
 
 
 def _arithmetic() -> _Arithmetic:
@@ -236,7 +235,7 @@ def kernel_products(
 def constants_and_kl(layers: Sequence[GPLayer]) -> tuple[list[Constants], Float[Tensor, ""]]:
     """What does not depend on x, of several layers of one precision, and the sum of their KL(q(u) ‖ p(u))."""
     found = whitenings([(layer.features, layer.kernel) for layer in layers], layers[0].q.raw_mean.dtype)
-    scales = [_arithmetic().scales(layer.q.raw_scale_tril, layer.q.blocks) for layer in layers]
+    scales = [scales_of(layer.q.raw_scale_tril, layer.q.blocks) for layer in layers]
     constants = [Constants(w, layer.q.mean, S) for w, layer, S in zip(found, layers, scales, strict=True)]
     return constants, torch.stack([layer.q.kl(S) for layer, S in zip(layers, scales, strict=True)]).sum()
 

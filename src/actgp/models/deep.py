@@ -180,7 +180,7 @@ class DeepGP(nn.Module):
         S, widths = self._num_paths(num_samples), [layer.num_outputs for layer in self.gp_layers[:-1]]
         points = normal_points(S, sum(widths), seed).to(constants[-1].mean)
         noises = [noise.unsqueeze(1) for noise in points.split(widths, dim=1)]
-        widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
+        widest = max(constant.mean.numel() for constant in constants)
         rows = max(1, CHUNK * torch.get_num_threads() // (S * widest))
         # Results have their place from the beginning: small ones that stay would keep large ones from being freed.
         varies = adapter_of(self.likelihood).noise_parameters().slopes is not None
