@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import torch
 from gpytorch.kernels import Kernel
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
@@ -42,6 +42,7 @@ class ActivatedFeatures(InducingFeatures):
     """
 
     SIZES: ClassVar[Sizes] = {"weights": ("num_inducing", "input_dim + 1")}
+    _found: tuple[list[Any], Float64[Tensor, " L"]] | None = None  # the state of an activation, and its energies
 
     def __init__(
         self,
@@ -57,9 +58,9 @@ class ActivatedFeatures(InducingFeatures):
         M = checks.integer(num_inducing, "num_inducing", minimum=1)
         self.num_levels = checks.integer(num_levels, "num_levels", minimum=1)
         self.activation = activation_of(activation)
+        self._learnt = any(True for _ in self.activation.parameters())
         self.weights = nn.Parameter(nn.functional.normalize(torch.randn(M, self.dimension, generator=generator)))
-        energies = self.activation.energies(self.dimension, self.num_levels)
-        if (largest := energies.abs().max().item()) > LARGEST_ENERGY:
+        if (largest := self._energies().abs().max().item()) > LARGEST_ENERGY:
             raise ValueError(
                 f"the activation's energies must stay below {LARGEST_ENERGY:.0e}, got {largest:.2g} with "
                 f"{self.num_levels} levels in dimension {self.dimension}; lower num_levels, or choose a smoother one"
@@ -88,8 +89,16 @@ class ActivatedFeatures(InducingFeatures):
 
     def match(self, kernel: Kernel) -> SpectralMatch:
         """The kernel's and the activation's spectra side by side."""
-        energies = self.activation.energies(self.dimension, self.num_levels)
-        return spectral_match(self._zonal(kernel), energies, self.dimension, self.weights.device)
+        return spectral_match(self._zonal(kernel), self._energies(), self.dimension, self.weights.device)
+
+    def _energies(self) -> Float64[Tensor, " L"]:
+        """a_n, found once for an activation that is not learnt, unless its state changes."""
+        if self._learnt:
+            return self.activation.energies(self.dimension, self.num_levels)
+        state = [buffer.tolist() for buffer in self.activation.buffers()]
+        if self._found is None or self._found[0] != state:
+            self._found = state, self.activation.energies(self.dimension, self.num_levels)
+        return self._found[1]
 
     def units(self, kernel: Kernel) -> Units:
         """g_m(x) = r σ̃(ŵ_m · x̂)."""
