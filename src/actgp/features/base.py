@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 
+import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
@@ -42,8 +43,11 @@ class InducingFeatures(nn.Module, ABC):
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
         """Cov(u_m, u_m'). In float64 in every model: it is ill-conditioned, and only M × M."""
         units = self._units(kernel)
-        c = units.amplitudes()
-        return c.unsqueeze(-1) * c * units.normalised().Phi().dense() / units.variance.double()
+        c, (Phi, *others) = units.amplitudes(), units.normalised().Phi()
+        if others:
+            vu, vv = others
+            Phi = torch.cat([torch.cat([Phi, vu.mT], dim=-1), torch.cat([vu, vv], dim=-1)])
+        return c.unsqueeze(-1) * c * Phi / units.variance.double()
 
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Kuf for inputs that have been checked."""

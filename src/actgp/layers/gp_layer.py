@@ -163,7 +163,8 @@ class GPLayer(nn.Module):
     def _marginals(self, h: Float[Tensor, "N H"], constants: Constants) -> Marginals:
         X, prior_mean = self.split(h)
         found, m, scales = constants
-        mean, variance = _arithmetic().conditional_marginals(*self._whiten(X, found), m, *scales)
+        formula = fused.conditional_marginals if torch.is_grad_enabled() else conditional_marginals
+        mean, variance = formula(*self._whiten(X, found), m, *scales)
         if (beyond := self.beyond) is not None:
             variance = variance + beyond.variance(X).unsqueeze(-1)
         return Marginals(mean if prior_mean is None else mean + prior_mean, variance)
@@ -206,29 +207,14 @@ class GPLayer(nn.Module):
         return A.to(X.dtype), prior.to(X.dtype)
 
 
-class _Arithmetic(NamedTuple):
-    """The functions that a layer is computed with."""
-
-    through_units: Callable[..., tuple[Tensor, Tensor]]
-    conditional_marginals: Callable[..., Marginals]
-
-
-_PLAIN = _Arithmetic(through_units, conditional_marginals)
-_FUSED = _Arithmetic(fused.through_units, fused.conditional_marginals)
-
-
-def _arithmetic() -> _Arithmetic:
-    """The plain formulas; those with gradients derived by hand where there are gradients."""
-    return _FUSED if torch.is_grad_enabled() else _PLAIN
-
-
 def kernel_products(
     features: InducingFeatures, kernel: Kernel, X: Float[Tensor, "N D"], B: Float64[Tensor, "K M"], found: Whitening
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
     """Kfu Bᵀ and k(x, x), in the precision of the whitening; through hidden units, where features consist of them."""
     X, B = X.to(found.dtype), B.to(found.dtype)
     if found.units is not None:
-        return _arithmetic().through_units(X, found.units, B)
+        formula = fused.through_units if torch.is_grad_enabled() else through_units
+        return formula(X, found.units, B)
     return features.cross(kernel, X).T @ B.T, kernel(X, diag=True)
 
 
