@@ -24,13 +24,13 @@ from actgp.layers import (
     Constants,
     GPLayer,
     NetworkLayer,
+    SampledFunction,
     constants_and_kl,
     draw_functions,
     mean_functions,
 )
 from actgp.likelihoods import Latent, adapter_of, supported, targets
 from actgp.models.prediction import Prediction
-from actgp.models.sampled_function import SampledFunction
 from actgp.persistence import savable, save
 from actgp.sampling import normal_points
 from actgp.several import GivenRows, Inputs, gathered, parts_of_inputs
