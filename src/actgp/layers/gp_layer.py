@@ -95,7 +95,7 @@ class GPLayer(nn.Module):
                 f"an identity prior mean needs as many outputs as inputs, got {self.num_outputs} and "
                 f"{features.input_dim}; use prior_mean='zero' there"
             )
-        self.horizon = check_horizon(kernel, horizon)
+        self.horizon = None if horizon is None else check_horizon(kernel, horizon)
         self.kernel = kernel
         self.features = features
         self.q = WhitenedGaussian(features.num_inducing, self.num_outputs, features.blocks, features.num_means)

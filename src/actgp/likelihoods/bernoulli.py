@@ -18,6 +18,7 @@ from torch.distributions import Bernoulli
 
 from actgp.autocast import full_precision
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, adapter_of
+from actgp.likelihoods.checked import columns, some
 from actgp.likelihoods.general import check_shapes
 from actgp.likelihoods.gpytorch_names import OneDimensionalLikelihood
 from actgp.likelihoods.numerics import (
@@ -27,7 +28,6 @@ from actgp.likelihoods.numerics import (
     joined,
     marginal_by_quadrature,
 )
-from actgp.likelihoods.targets import columns, some
 from actgp.persistence import savable
 
 
