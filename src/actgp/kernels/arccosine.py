@@ -57,10 +57,10 @@ class ArcCosine(ZonalKernel):
 
     def shape_and_slope(self, t: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
         t = t.clamp(-1.0, 1.0)
-        slope = _slope(t, self.order)
-        if self.order == 1:
-            return torch.addcmul(_sine(t) / pi, slope, t), slope  # s_1 = sin θ / π + s_0 cos θ
-        return _shape(t, self.order), slope
+        if self.order != 1:
+            return _shape(t, self.order), _slope(t, self.order)
+        slope = torch.arccos(t).div_(-pi).add_(1.0)  # s_0 = 1 − θ/π
+        return torch.addcmul(_sine(t).div_(pi), slope, t), slope  # s_1 = sin θ / π + s_0 cos θ
 
     def random_shapes(self, num_features: int, *, generator: torch.Generator | None = None) -> RandomShapes:
         return RectifiedShape(self.order, self.dimension)
