@@ -1,4 +1,4 @@
-"""What `import actgp` does not import: scikit-learn and all that comes with it, before an estimator is used."""
+"""What `import actgp` does not import before it is used: scikit-learn and all that comes with it, parts of SciPy."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 import actgp
 from actgp.estimators import DGPClassifier, DGPRegressor
 
-LATER = ("sklearn", "scipy.stats", "scipy.optimize", "rich", "pandas", "joblib", "matplotlib", "typer")
+LATER = ("sklearn", "scipy.special", "scipy.stats", "scipy.optimize", "rich", "pandas", "joblib", "matplotlib", "typer")
 SCRIPT = f"""
 import sys
 import actgp

@@ -4,12 +4,17 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from actgp.linalg import inverse_cholesky, posterior_scale, times_few
+from actgp.linalg import InverseCholesky, posterior_scale, times_few
 
 
 def covariance(generator: torch.Generator, M: int = 5) -> torch.Tensor:
     B = torch.randn(M, M, dtype=torch.float64, generator=generator)
     return B @ B.T + torch.eye(M, dtype=torch.float64)
+
+
+def inverse_cholesky(K: torch.Tensor) -> torch.Tensor:
+    """R = L⁻¹, L Lᵀ = K + jitter · I."""
+    return InverseCholesky.apply(torch.float64, K)[0]
 
 
 def test_the_inverse_factor_whitens(generator: torch.Generator) -> None:
@@ -19,7 +24,7 @@ def test_the_inverse_factor_whitens(generator: torch.Generator) -> None:
     torch.testing.assert_close(R @ K @ R.T, torch.eye(5, dtype=torch.float64), rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("size", [5, 64, 65, 150])  # within a block of columns, and beyond it
+@pytest.mark.parametrize("size", [5, 64, 150])
 @pytest.mark.parametrize("rank", [3, 200])  # singular but for the jitter, and well conditioned
 def test_those_of_a_stack_are_those_of_each(generator: torch.Generator, size: int, rank: int) -> None:
     B = torch.randn(2, size, rank, dtype=torch.float64, generator=generator)
@@ -37,7 +42,7 @@ def test_those_of_a_stack_are_those_of_each(generator: torch.Generator, size: in
 def test_a_stack_is_mended_where_one_of_it_needs_more_jitter(generator: torch.Generator) -> None:
     sound, flawed, below = covariance(generator, 70), torch.ones(70, 70).double(), torch.eye(70).double()
     flawed.diagonal().sub_(1e-6)  # indefinite
-    below[68, 69] = below[69, 68] = 1 + 1e-6  # in the second block alone
+    below[68, 69] = below[69, 68] = 1 + 1e-6  # in the last columns alone
     for other in (flawed, below):
         stacked = inverse_cholesky(torch.stack([sound, other]))
         for matrix, R in zip((sound, other), stacked, strict=True):

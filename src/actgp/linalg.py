@@ -1,7 +1,7 @@
 """The linear algebra of a layer: a Cholesky decomposition that does not fail, and its inverse with its own gradient."""
 
 from functools import lru_cache
-from math import inf, isnan
+from math import inf
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +16,6 @@ RELATIVE_JITTER = 1e-10
 SMALLEST = 1e-12
 GROWTH = 10.0
 LARGEST = 1e-2
-BLOCK = 64  # columns that LAPACK decomposes at a time
 FEW = 16  # columns
 LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with Kuf in float32
 
@@ -24,30 +23,31 @@ LARGEST_MAGNIFICATION = 2e3  # A is then good to about 1e-4 of √k(x, x), with 
 class Cholesky(NamedTuple):
     """K + jitter · I = L Lᵀ."""
 
-    L: Float64[Tensor, "M M"]
-    jitter: float
+    L: Float64[Tensor, "*L M M"]
+    jitter: Float64[Tensor, "*L"]
 
 
-def stable_cholesky(K: Float64[Tensor, "M M"], relative_jitter: float = RELATIVE_JITTER) -> Cholesky:
-    """Decomposes a covariance matrix.
+def stable_cholesky(K: Float64[Tensor, "*L M M"], relative_jitter: float = RELATIVE_JITTER) -> Cholesky:
+    """Decomposes a covariance matrix, or each of a stack.
 
     Args:
         K: The matrix, in float64 whatever the precision of the model around it.
         relative_jitter: What is added to the diagonal at first, relative to its mean; it grows tenfold until the
             decomposition succeeds.
     """
-    scale = K.diagonal().sum().item() / len(K)
-    if not 0.0 < scale < float("inf"):
+    scale = K.detach().diagonal(dim1=-2, dim2=-1).mean(-1)
+    if not (scale.min().item() > 0.0 and scale.max().item() < inf):
         raise ValueError(
-            f"a covariance matrix must have a finite, positive diagonal, got mean {scale}; "
+            f"a covariance matrix must have a finite, positive diagonal, got mean {scale.tolist()}; "
             "look for NaN or infinite parameters of the kernel or the features"
         )
-    while relative_jitter <= LARGEST:
-        jitter = relative_jitter * scale
-        L, info = torch.linalg.cholesky_ex(torch.add(K, _identity(len(K), K.dtype, K.device), alpha=jitter))
-        if int(info) == 0:
+    relative = torch.full_like(scale, relative_jitter)
+    while relative.max() <= LARGEST:
+        jitter = relative * scale
+        L, info = torch.linalg.cholesky_ex(K + torch.diag_embed(jitter.unsqueeze(-1).expand(K.shape[:-1])))
+        if not info.any():
             return Cholesky(L, jitter)
-        relative_jitter = max(SMALLEST, relative_jitter * GROWTH)
+        relative = torch.where(info > 0, (relative * GROWTH).clamp_min(SMALLEST), relative)
     raise ValueError(
         "a covariance matrix must be positive semi-definite, got one that is not, even with jitter of 1 % of its "
         "diagonal; look for non-finite off-diagonal entries"
@@ -55,28 +55,19 @@ def stable_cholesky(K: Float64[Tensor, "M M"], relative_jitter: float = RELATIVE
 
 
 def posterior_scale(H: Float64[Tensor, "*batch M M"]) -> Float64[Tensor, "*batch M M"]:
-    """S, lower triangular with S Sᵀ = (I + H)⁻¹: the covariance of N(0, I) after data with the information H ≥ 0."""
-    eye = torch.eye(H.shape[-1], dtype=H.dtype, device=H.device)
-    C = _cholesky_beside_round_off((H + eye).flip(-2, -1), eye)  # J (I + H) J = C Cᵀ, where J reverses indices
-    inverse = torch.linalg.solve_triangular(C, eye.expand_as(C), upper=False)
-    return inverse.mT.flip(-2, -1)  # J C⁻ᵀ J: reversing makes a lower triangle of an upper
+    """S, lower triangular with S Sᵀ = (I + H)⁻¹: the covariance of N(0, I) after data with the information H ≥ 0.
 
-
-def _cholesky_beside_round_off(K: Float64[Tensor, "*batch M M"], eye: Float64[Tensor, "M M"]) -> Tensor:
-    """C of a precision I + H, with jitter only where the round-off of a large singular H hides the I."""
-    C, info = torch.linalg.cholesky_ex(K)
-    if not info.any():
-        return C
-    largest, relative_jitter = K.diagonal(dim1=-2, dim2=-1).amax(-1)[..., None, None], SMALLEST
-    while info.any() and relative_jitter <= LARGEST:
-        C, info = torch.linalg.cholesky_ex(K + relative_jitter * largest * eye)
-        relative_jitter *= GROWTH
-    if info.any():
+    There is jitter only where the round-off of a large singular H hides the I.
+    """
+    precision = H + torch.eye(H.shape[-1], dtype=H.dtype, device=H.device)
+    try:
+        C = stable_cholesky(precision.flip(-2, -1), relative_jitter=0.0).L  # J (I + H) J = C Cᵀ, J reverses indices
+    except ValueError as error:
         raise ValueError(
             f"the information of the data must be finite and not negative, got a largest entry of "
-            f"{K.abs().max().item():.3g}; look for NaN or infinite parameters, and standardise X and y"
-        )
-    return C
+            f"{H.abs().max().item():.3g}; look for NaN or infinite parameters, and standardise X and y"
+        ) from error
+    return invert(C).mT.flip(-2, -1)  # J C⁻ᵀ J: reversing makes a lower triangle of an upper
 
 
 def block_posterior_scale(H: Float64[Tensor, "*batch M M"], blocks: tuple[int, ...]) -> Float64[Tensor, "*batch M M"]:
@@ -106,12 +97,12 @@ class InverseCholesky(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, dtype: torch.dtype, *blocks: Tensor) -> tuple[Tensor, torch.dtype]:
-        R = R_u = _inverse_factor(blocks[0])
+        R = R_u = invert(stable_cholesky(blocks[0]).L)
         largest = _magnification(R_u, blocks[0])
         if len(blocks) > 1:
             _, Kvu, Kvv = blocks
             A = Kvu @ R_u.mT
-            R_s = _inverse_factor(Kvv - A @ A.mT)
+            R_s = invert(stable_cholesky(Kvv - A @ A.mT).L)
             largest = max(largest, _magnification(R_s, Kvv))
             below = torch.cat([-R_s @ (A @ R_u), R_s], dim=-1)
             R = torch.cat([nn.functional.pad(R_u, (0, R_s.shape[-1])), below], dim=-2)
@@ -131,48 +122,10 @@ class InverseCholesky(torch.autograd.Function):
         return None, *(block.double().mul(weight) for block, weight in zip(blocks, (-0.5, -1.0, -0.5), strict=True))
 
 
-def inverse_cholesky(K: Float64[Tensor, "*L M M"]) -> Float64[Tensor, "*L M M"]:
-    """R = L⁻¹, L Lᵀ = K + jitter · I: what whitens, once for all products with it."""
-    return InverseCholesky.apply(torch.float64, K)[0]
-
-
 def _magnification(R: Float64[Tensor, "*L M M"], K: Float64[Tensor, "*L M M"]) -> float:
     """How much L⁻¹ magnifies the round-off of what it is multiplied with: ‖L⁻¹‖ √K_mm, the largest of a stack."""
     sd = K.diagonal(dim1=-2, dim2=-1).mean(-1).sqrt()
-    largest = (torch.linalg.vector_norm(R, dim=(-2, -1)) * sd).max().item()
-    return inf if isnan(largest) else largest
-
-
-def _inverse_factor(K: Float64[Tensor, "*L M M"]) -> Float64[Tensor, "*L M M"]:
-    """R = L⁻¹, L Lᵀ = K + jitter · I, of one matrix or of each of a stack."""
-    jitter = K.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True).mul(RELATIVE_JITTER)
-    R, *infos = _by_blocks(K + torch.diag_embed(jitter.expand(K.shape[:-1])))
-    if not any(info.any() for info in infos):
-        return R
-    matrices = K.reshape(-1, *K.shape[-2:])  # some need more
-    return torch.stack([invert(stable_cholesky(matrix).L) for matrix in matrices]).view(K.shape)
-
-
-def _by_blocks(K: Float64[Tensor, "*L M M"]) -> list[Tensor]:
-    """R, and for each block what is not 0 where it has none.
-
-    LAPACK is slow at more than 64 rows, so it is given as many at a time:
-
-    K₁₁ = L₁ L₁ᵀ,   L₂₁ᵀ = L₁⁻¹ K₁₂,   R₂ of K₂₂ − L₂₁ L₂₁ᵀ,   R = [R₁, 0; −R₂ L₂₁ R₁, R₂]
-    """
-    if K.shape[-1] <= BLOCK:
-        L, info = torch.linalg.cholesky_ex(K)
-        return [invert(L), info]
-    first, rest = slice(None, BLOCK), slice(BLOCK, None)
-    L, info = torch.linalg.cholesky_ex(K[..., first, first])
-    identity = _identity(BLOCK, K.dtype, K.device).expand_as(L)
-    solved = torch.linalg.solve_triangular(L, torch.cat([K[..., first, rest], identity], dim=-1), upper=False)
-    L_below, R_first = solved[..., :-BLOCK].mT, solved[..., -BLOCK:]
-    R_rest, *infos = _by_blocks(K[..., rest, rest] - L_below @ L_below.mT)
-    R = torch.zeros_like(K)
-    R[..., first, first], R[..., rest, rest] = R_first, R_rest
-    R[..., rest, first] = -R_rest @ (L_below @ R_first)
-    return [R, info, *infos]
+    return (torch.linalg.vector_norm(R, dim=(-2, -1)) * sd).max().item()
 
 
 def invert(L: Float64[Tensor, "*batch M M"]) -> Float64[Tensor, "*batch M M"]:
@@ -187,9 +140,9 @@ def _identity(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def lower_triangle(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Ones on and below the diagonal. A product with them is several times faster than tril() of a batch."""
-    return torch.ones(size, size, dtype=dtype, device=device).tril()
+def lower_triangle(size: int, dtype: torch.dtype, device: torch.device, diagonal: int = 0) -> Tensor:
+    """Ones on and below a diagonal. A product with them is several times faster than tril() of a batch."""
+    return torch.ones(size, size, dtype=dtype, device=device).tril(diagonal)
 
 
 @lru_cache(maxsize=64)

@@ -52,7 +52,7 @@ def test_derivative_is_exact_at_the_ends() -> None:
 
 @given(dimension=st.integers(2, 4096), levels=st.integers(1, 64))
 def test_polynomials_are_averages_of_cosines(dimension: int, levels: int) -> None:
-    G = connection(dimension, levels)
+    G = torch.from_numpy(connection(dimension, levels))
     assert (G >= 0).all()
     torch.testing.assert_close(G.sum(1), torch.ones(levels, dtype=torch.float64))
     theta = torch.linspace(0, 3, 20, dtype=torch.float64)

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 
+import torch
 from gpytorch.kernels import Kernel
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
@@ -41,9 +42,7 @@ class InducingFeatures(nn.Module, ABC):
 
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
         """Cov(u_m, u_m'). In float64 in every model: it is ill-conditioned, and only M × M."""
-        units = self._units(kernel)
-        c = units.amplitudes()
-        return c.unsqueeze(-1) * c * units.normalised().Phi().dense() / units.variance.double()
+        return covariance(self._units(kernel))
 
     def cross(self, kernel: Kernel, X: Float[Tensor, "N D"]) -> Float[Tensor, "M N"]:
         """Kuf for inputs that have been checked."""
@@ -66,3 +65,12 @@ class InducingFeatures(nn.Module, ABC):
     @abstractmethod
     def complaints(self, kernel: Kernel) -> list[str]:
         """What is lost when these features summarise a GP with this kernel, each with its remedy."""
+
+
+def covariance(units: Units) -> Float64[Tensor, "M M"]:
+    """Kuu of hidden units: D Φ D."""
+    c, (Phi, *others) = units.amplitudes(), units.normalised().Phi()
+    if others:
+        vu, vv = others
+        Phi = torch.cat([torch.cat([Phi, vu.mT], dim=-1), torch.cat([vu, vv], dim=-1)])
+    return c.unsqueeze(-1) * c * Phi / units.variance.double()

@@ -10,7 +10,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.features.base import InducingFeatures
+from actgp.features.base import InducingFeatures, covariance
 from actgp.features.units import Shapes, Units
 from actgp.kernels import ZonalKernel
 from actgp.persistence import Sizes, savable
@@ -53,8 +53,8 @@ class InducingPoints(InducingFeatures):
         return self.locations.shape[1]
 
     def Kuu(self, kernel: Kernel) -> Float64[Tensor, "M M"]:
-        if is_zonal(kernel):
-            return super().Kuu(kernel)
+        if (units := self.units(kernel)) is not None:
+            return covariance(units)
         Kuu: Tensor = kernel(self.locations.double()).to_dense()
         return Kuu
 

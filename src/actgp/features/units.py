@@ -16,7 +16,6 @@ Amplitudes of u drop out of what is whitened: with Φ = L Lᵀ for the matrix of
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Float64
@@ -98,32 +97,18 @@ class Units:
         radii = torch.linalg.vector_norm(self.vectors[self.shapes.width :].double(), dim=-1)
         return torch.cat([radii.new_ones(self.shapes.width), self.variance.double() * radii])
 
-    def Phi(self) -> "Correlation":
-        """φ between the units themselves, by blocks, from their directions."""
+    def Phi(self) -> tuple[Float64[Tensor, "*L _ _"], ...]:
+        """φ between the units themselves, from their directions; with points beside activations, by blocks.
+
+        Returns:
+            The matrix, or the blocks of activated features, of points with them, and of points.
+        """
         width, match, kernel = self.shapes.width, self.shapes.match, self.shapes.kernel
         w, z = self.vectors[..., :width, :], self.vectors[..., width:, :]
-        uu = vu = vv = None
-        if match is not None:
-            uu = match.kappa_at(w @ w.mT)
-        if kernel is not None:
-            vv = kernel.shape_within(z @ z.mT, coincide=True)
-            vu = None if match is None else match.sigma_at(z @ w.mT)
-        return Correlation(uu, vu, vv)
-
-
-class Correlation(NamedTuple):
-    """Φ by its blocks: of activated features, of points with them, and of points; None where there are none."""
-
-    uu: Float64[Tensor, "*L M M"] | None
-    vu: Float64[Tensor, "*L K M"] | None
-    vv: Float64[Tensor, "*L K K"] | None
-
-    def dense(self) -> Float64[Tensor, "*L M M"]:
-        """The whole matrix."""
-        if self.uu is None or self.vu is None or self.vv is None:
-            return self.vv if self.uu is None else self.uu  # type: ignore[return-value]
-        above = torch.cat([self.uu, self.vu.mT], dim=-1)
-        return torch.cat([above, torch.cat([self.vu, self.vv], dim=-1)], dim=-2)
+        uu = () if match is None else (match.kappa_at(w @ w.mT),)
+        vu = () if match is None or kernel is None else (match.sigma_at(z @ w.mT),)
+        vv = () if kernel is None else (kernel.shape_within(z @ z.mT, coincide=True),)
+        return uu + vu + vv
 
 
 def through_units(

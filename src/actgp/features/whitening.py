@@ -79,7 +79,7 @@ def _whitened(alike: Sequence[Units], dtype: torch.dtype) -> list[Whitening]:
     units = (_stack(alike) if len(alike) > 1 else alike[0]).normalised()
     match = units.shapes.match
     wanted = torch.float64 if match is not None and match.norm > LARGEST_NORM else dtype
-    R, own = InverseCholesky.apply(wanted, *(block for block in units.Phi() if block is not None))
+    R, own = InverseCholesky.apply(wanted, *units.Phi())
     units = units.to(own)
     if len(alike) == 1:
         return [Whitening(R, own, units)]

@@ -56,9 +56,9 @@ class ArcCosine(ZonalKernel):
         return _shape(t, self.order)
 
     def shape_and_slope(self, t: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-        if self.order != 1:
-            return super().shape_and_slope(t)
         t = t.clamp(-1.0, 1.0)
+        if self.order != 1:
+            return _shape(t, self.order), _slope(t, self.order)
         slope = torch.arccos(t).div_(-pi).add_(1.0)  # s_0 = 1 − θ/π
         return torch.addcmul(_sine(t).div_(pi), slope, t), slope  # s_1 = sin θ / π + s_0 cos θ
 
@@ -78,16 +78,20 @@ def _energies(p: int, d: int, num_levels: int) -> tuple[float, ...]:
 
 
 def _shape(t: Tensor, order: int) -> Tensor:
-    if order == 0:
-        return with_derivative(t, lambda t: 1 - torch.arccos(t) / pi, _order_zero_slope)
-    if order == 1:
-        return with_derivative(t, _order_one, lambda t: _shape(t, 0))  # s_1' = s_0
-    return with_derivative(t, _order_two, lambda t: 4 / 3 * _shape(t, 1))  # s_2' = (4/3) s_1
+    value = (_order_zero, _order_one, _order_two)[order]
+    return with_derivative(t, value, lambda t: _slope(t, order))
 
 
-def _order_zero_slope(t: Tensor) -> Tensor:
-    # 1 / (π sin θ) has a pole at t = ±1, where dt/dx is zero up to round-off: bounded, their product is zero too.
+def _slope(t: Tensor, order: int) -> Tensor:
+    """s_1' = s_0 and s_2' = (4/3) s_1; s_0' = 1 / (π sin θ) has a pole at t = ±1."""
+    if order > 0:
+        return _shape(t, 0) if order == 1 else 4 / 3 * _shape(t, 1)
+    # There dt/dx is zero up to round-off: bounded, their product is zero too.
     return 1 / (pi * ((1 - t) * (1 + t)).clamp_min(torch.finfo(t.dtype).eps).sqrt())
+
+
+def _order_zero(t: Tensor) -> Tensor:
+    return 1 - torch.arccos(t) / pi
 
 
 def _order_one(t: Tensor) -> Tensor:

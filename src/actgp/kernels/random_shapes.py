@@ -13,6 +13,7 @@ Three kinds of h do this:
 The last two have all levels, however slowly these decay.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,10 +23,13 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from actgp.sphere import zonal_series
+from actgp.sphere import Zonal, zonal_series
 from actgp.sphere.counting import log_num_harmonics
 from actgp.sphere.plane_wave import wave_coefficients
 from actgp.sphere.rectified import rectified_power_energies
+
+FIRST_LEVELS, MOST_LEVELS = 32, 128  # of a prior that is drawn as a series
+MISSING, MISSING_WARNING = 1e-8, 1e-3  # of its variance
 
 
 class RandomShapes(ABC):
@@ -60,6 +64,20 @@ class SeriesShape(RandomShapes):
         k = self.kernel_energies.double()
         logs = torch.tensor([log_num_harmonics(n, self.dimension) for n in range(len(k))], dtype=torch.float64)
         return k.sqrt() * (0.5 * logs.to(k.device)).exp()
+
+
+def series_shape(kernel: Zonal, dimension: int) -> SeriesShape:
+    """The series of as many levels as a kernel's prior takes; warns if it has more than can be summed."""
+    levels = FIRST_LEVELS
+    while (missing := 1 - kernel.energies(dimension, levels).sum().item()) > MISSING and levels < MOST_LEVELS:
+        levels *= 2
+    if missing > MISSING_WARNING:
+        warnings.warn(
+            f"functions of {type(kernel).__name__} are drawn with {levels} levels, and {missing:.1%} of the prior's "
+            "variance lies beyond; give the kernel a random_shapes of its own, or use one of actgp's",
+            stacklevel=3,
+        )
+    return SeriesShape(kernel.energies(dimension, levels).detach(), dimension)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ x̃ = [x / ℓ, 1], r = ‖x̃‖, x̂ = x̃ / r. On the sphere the shape s has 
 k_n ≥ 0; the radius is linear, as in the paper (eq. 5), whatever the shape.
 """
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -18,12 +17,9 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.autocast import full_precision
-from actgp.kernels.random_shapes import RandomShapes, SeriesShape
+from actgp.kernels.random_shapes import RandomShapes, series_shape
 from actgp.persistence import Sizes
 from actgp.sphere import Polar, lift, project
-
-FIRST_LEVELS, MOST_LEVELS = 32, 128  # of a prior that is drawn as a series
-MISSING, MISSING_WARNING = 1e-8, 1e-3  # of its variance
 
 
 class ZonalKernel(Kernel):
@@ -92,20 +88,8 @@ class ZonalKernel(Kernel):
         return self.shape(t + (exact - t.detach()) if t.requires_grad else exact)
 
     def random_shapes(self, num_features: int, *, generator: torch.Generator | None = None) -> RandomShapes:
-        """What functions of the prior are drawn with; by default a series of as many levels as it takes.
-
-        Warns if a prior has more levels than can be summed.
-        """
-        levels, d = FIRST_LEVELS, self.dimension
-        while (missing := 1 - self.energies(d, levels).sum().item()) > MISSING and levels < MOST_LEVELS:
-            levels *= 2
-        if missing > MISSING_WARNING:
-            warnings.warn(
-                f"functions of {type(self).__name__} are drawn with {levels} levels, and {missing:.1%} of the prior's "
-                "variance lies beyond; give the kernel a random_shapes of its own, or use one of actgp's",
-                stacklevel=2,
-            )
-        return SeriesShape(self.energies(d, levels).detach(), d)
+        """What functions of the prior are drawn with; by default a series of as many levels as it takes."""
+        return series_shape(self, self.dimension)
 
     @cached_property
     def learns_shape(self) -> bool:

@@ -11,7 +11,7 @@ from actgp.layers.gp_layer import (
 )
 from actgp.layers.network import NetworkLayer
 from actgp.layers.pairing import check_kernel, check_pair
-from actgp.layers.pathwise import LayerFunction, draw_functions
+from actgp.layers.pathwise import LayerFunction, SampledFunction, draw_functions
 from actgp.layers.variational import Marginals, WhitenedGaussian
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Marginals",
     "NetworkLayer",
     "PriorMean",
+    "SampledFunction",
     "WhitenedGaussian",
     "check_kernel",
     "check_pair",

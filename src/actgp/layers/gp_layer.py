@@ -95,7 +95,7 @@ class GPLayer(nn.Module):
                 f"an identity prior mean needs as many outputs as inputs, got {self.num_outputs} and "
                 f"{features.input_dim}; use prior_mean='zero' there"
             )
-        self.horizon = check_horizon(kernel, horizon)
+        self.horizon = None if horizon is None else check_horizon(kernel, horizon)
         self.kernel = kernel
         self.features = features
         self.q = WhitenedGaussian(features.num_inducing, self.num_outputs, features.blocks, features.num_means)
@@ -163,7 +163,8 @@ class GPLayer(nn.Module):
     def _marginals(self, h: Float[Tensor, "N H"], constants: Constants) -> Marginals:
         X, prior_mean = self.split(h)
         found, m, scales = constants
-        mean, variance = _arithmetic().conditional_marginals(*self._whiten(X, found), m, *scales)
+        formula = fused.conditional_marginals if torch.is_grad_enabled() else conditional_marginals
+        mean, variance = formula(*self._whiten(X, found), m, *scales)
         if (beyond := self.beyond) is not None:
             variance = variance + beyond.variance(X).unsqueeze(-1)
         return Marginals(mean if prior_mean is None else mean + prior_mean, variance)
@@ -206,37 +207,21 @@ class GPLayer(nn.Module):
         return A.to(X.dtype), prior.to(X.dtype)
 
 
-class _Arithmetic(NamedTuple):
-    """The functions that a layer is computed with."""
-
-    through_units: Callable[..., tuple[Tensor, Tensor]]
-    scales: Callable[..., Scales]
-    conditional_marginals: Callable[..., Marginals]
-
-
-_PLAIN = _Arithmetic(through_units, scales_of, conditional_marginals)
-_FUSED = _Arithmetic(fused.through_units, fused.scales, fused.conditional_marginals)
-
-
-def _arithmetic() -> _Arithmetic:
-    """The plain formulas; those with gradients derived by hand where there are gradients."""
-    return _FUSED if torch.is_grad_enabled() else _PLAIN
-
-
 def kernel_products(
     features: InducingFeatures, kernel: Kernel, X: Float[Tensor, "N D"], B: Float64[Tensor, "K M"], found: Whitening
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, " N"]]:
     """Kfu Bᵀ and k(x, x), in the precision of the whitening; through hidden units, where features consist of them."""
     X, B = X.to(found.dtype), B.to(found.dtype)
     if found.units is not None:
-        return _arithmetic().through_units(X, found.units, B)
+        formula = fused.through_units if torch.is_grad_enabled() else through_units
+        return formula(X, found.units, B)
     return features.cross(kernel, X).T @ B.T, kernel(X, diag=True)
 
 
 def constants_and_kl(layers: Sequence[GPLayer]) -> tuple[list[Constants], Float[Tensor, ""]]:
     """What does not depend on x, of several layers of one precision, and the sum of their KL(q(u) ‖ p(u))."""
     found = whitenings([(layer.features, layer.kernel) for layer in layers], layers[0].q.raw_mean.dtype)
-    scales = [_arithmetic().scales(layer.q.raw_scale_tril, layer.q.blocks) for layer in layers]
+    scales = [scales_of(layer.q.raw_scale_tril, layer.q.blocks) for layer in layers]
     constants = [Constants(w, layer.q.mean, S) for w, layer, S in zip(found, layers, scales, strict=True)]
     return constants, torch.stack([layer.q.kl(S) for layer, S in zip(layers, scales, strict=True)]).sum()
 

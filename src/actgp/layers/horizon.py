@@ -53,10 +53,8 @@ class Horizon:
         return lift(X / self.kernel.lengthscale.to(X))
 
 
-def check_horizon(kernel: Kernel, radius: float | None) -> float | None:
+def check_horizon(kernel: Kernel, radius: float) -> float:
     """Returns the radius R, if a layer with this kernel may have one."""
-    if radius is None:
-        return None
     if not isinstance(kernel, ZonalKernel):
         raise TypeError(f"a horizon needs a zonal kernel, got {type(kernel).__name__}; leave horizon=None")
     return checks.positive(radius, "horizon")

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
+from actgp import checks
 from actgp.features import ActivatedFeatures, DecoupledFeatures, InducingFeatures, InducingPoints
 from actgp.kernels import ZonalKernel
 from actgp.kernels.random_shapes import RandomShapes
@@ -49,6 +50,26 @@ class LayerFunction:
         if self.beyond is not None and self.form is not None:
             f = f + self.beyond.through(X64, self.form)
         return (f if prior_mean is None else prior_mean + f).to(h)
+
+
+@dataclass(frozen=True)
+class SampledFunction:
+    """One function from the posterior of layers, [N, D] to [N], or to [N, P]; the same whenever it is called.
+
+    Attributes:
+        enter: What inputs go through first: checks, and a backbone.
+        layers: A function drawn from each layer.
+    """
+
+    enter: Callable[[Tensor], Tensor]
+    layers: tuple[LayerFunction, ...]
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """f(x_1), …, f(x_N); differentiable in X."""
+        h = self.enter(X)
+        for layer in self.layers:
+            h = layer(h)
+        return checks.squeezed(h)
 
 
 @torch.no_grad()

@@ -64,8 +64,8 @@ class WhitenedGaussian(nn.Module):
     def scale_tril(self) -> Float[Tensor, "P M M"]:
         """S_p, lower triangular with a positive diagonal, and zero outside the blocks."""
         raw = self.raw_scale_tril
-        inside = torch.block_diag(*(lower_triangle(size, raw.dtype, raw.device) for size in self.blocks))
-        return (raw * inside).tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
+        inside = torch.block_diag(*(lower_triangle(size, raw.dtype, raw.device, -1) for size in self.blocks))
+        return raw * inside + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
 
     @torch.no_grad()
     def assign(self, mean: Float[Tensor, "M P"], scale_tril: Float[Tensor, "P M M"]) -> None:
@@ -101,10 +101,12 @@ class WhitenedGaussian(nn.Module):
 
 def scales_of(raw: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -> Scales:
     """The blocks of S, rows first: the strict lower triangle of raw, and exp of its diagonal."""
-    return tuple(
-        (block.tril(-1) + torch.diag_embed(block.diagonal(dim1=-2, dim2=-1).exp())).transpose(0, 1).contiguous()
-        for block in diagonal_blocks(raw, blocks)
-    )
+    found = []
+    for block in diagonal_blocks(raw, blocks):
+        diagonal = torch.diag_embed(block.diagonal(dim1=-2, dim2=-1).exp())
+        S = block * lower_triangle(block.shape[-1], raw.dtype, raw.device, -1) + diagonal
+        found.append(S.transpose(0, 1).contiguous())
+    return tuple(found)
 
 
 def diagonal_blocks(matrices: Float[Tensor, "P M M"], blocks: tuple[int, ...]) -> list[Float[Tensor, "P B B"]]:

@@ -176,15 +176,6 @@ def adapter_of(likelihood: object) -> LikelihoodAdapter:
     )
 
 
-def supported(likelihood: Likelihood, num_outputs: int | None = None, input_dim: int | None = None) -> Likelihood:
-    """Returns a likelihood of one latent function for each output, or of classes, with as many features as outputs.
-
-    Noise that depends on the inputs of the last layer must have as many slopes as there are (`input_dim`).
-    """
-    adapter_of(likelihood).check_supported(num_outputs, input_dim)
-    return likelihood
-
-
 def no_probabilities(likelihood: Likelihood) -> ValueError:
     """The error for probabilities of what is no label."""
     return ValueError(

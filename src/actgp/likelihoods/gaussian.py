@@ -2,7 +2,7 @@
 
     p(y | f) = Σ_c w_c N(y; f, σ_c²)
 
-C is 1 for gpytorch's `GaussianLikelihood` and 2 with outliers (`ContaminatedGaussianLikelihood`). For f ~ N(μ, v) both
+C is 1 for gpytorch's `GaussianLikelihood` and 2 with outliers (`contaminated`). For f ~ N(μ, v) both
 terms that training needs are of the form log Σ_c w_c exp(−½ (log 2πτ_c + s/τ_c)):
 
     log p(y)          s = (y − μ)²,       τ_c = v + σ_c²
@@ -12,168 +12,42 @@ The second is exact for C = 1 and else a bound from below. It is that of a model
 y, of being an outlier, and the best q(c):
 
     E[log Σ_c w_c p_c(y | f)] ≥ max_q Σ_c q_c (E[log p_c(y | f)] + log w_c/q_c) = log Σ_c w_c exp E[log p_c(y | f)]
-
-Outliers are those of the contaminated normal distribution (Tukey, 1960),
-
-    p(y | f) = (1 − ε) N(y; f, σ²) + ε N(y; f, σ² + ω²)
-
-To Gaussian noise a value ten standard deviations away is all but impossible: it costs fifty nats, and bends functions
-and noise. If one value in a hundred may be an outlier, with noise ten times as wide, it costs some seven, and pulls
-little.
-
-Some inputs have more noise than others. σ² may follow what the last layer is given, h: with the lower bound b of σ²,
-
-    σ²(h) = b + (σ² − b) r(h),     log r(h) = 4 tanh(cᵀh / 4)
-
-in which σ² is the noise at h = 0, and r the relative noise, between e⁻⁴ and e⁴. A linear function of h suffices: the
-hidden layers make features of x in which such differences are easy to see, and with skip connections h holds x, too.
 """
 
+from abc import abstractmethod
 from functools import reduce
 from math import log, pi
-from typing import Any, ClassVar, Never, final
+from typing import Never, final
 
 import torch
-from gpytorch.constraints import GreaterThan, Interval, Positive
 from gpytorch.likelihoods import GaussianLikelihood
-from gpytorch.priors import Prior
 from jaxtyping import Float
 from torch import Generator, Tensor
-from torch.distributions import Categorical, Distribution, MixtureSameFamily, Normal
 
-from actgp import checks
 from actgp.autocast import full_precision
-from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, NoiseParameters, adapter_of, supported
+from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, NoiseParameters, adapter_of
+from actgp.likelihoods.checked import columns, supported
 from actgp.likelihoods.gpytorch_names import GaussianNoise
-from actgp.likelihoods.targets import columns
-from actgp.persistence import Sizes, savable
 
 NODES, FARTHEST = 2_001, 10.0  # of an integral over noise: how many, up to how many standard deviations
 BISECTIONS = 60
-SHARE = 0.01
-SMALLEST_NOISE = 1e-6
-LARGEST_EXPONENT = 4.0  # of the relative noise: it may grow and shrink by a factor of 55
 
 NoiseMixture = tuple[tuple[float, Float[Tensor, "*rows 1"]], ...]  # weight and variance of each normal
 
 
-@savable
-class ContaminatedGaussianLikelihood(GaussianLikelihood):
-    """Gaussian noise σ², to which a share of outliers adds noise ω²; both are learnt, the share is not.
+class NoiseAdapter(LikelihoodAdapter):
+    """Gaussian noise as a mixture of normals."""
 
-    Models of this library use it through its adapter (`GaussianAdapter`), which is given h. gpytorch's own methods,
-    `marginal` and the like, are not: they use the noise at h = 0.
+    squared_error = True
 
-    Args:
-        noise_prior: Of σ², as gpytorch's.
-        noise_constraint: Of σ², as gpytorch's; above 1e-6 by default. Where noise varies, only the lower bound holds.
-        share: ε, what part of the values are outliers.
-        input_dim: H, how many inputs h the last layer has, for noise that depends on them; None for noise that is the
-            same everywhere.
-
-    Attributes:
-        share: ε.
-        noise: σ², of values that are no outliers; if it depends on h, at h = 0.
-        outlier_noise: ω², what outliers have in addition.
-        slopes: c, [H]: how the logarithm of σ² follows h; None if it does not.
-
-    Example:
-        >>> import actgp
-        >>> model = actgp.deep_gp(8, likelihood=actgp.ContaminatedGaussianLikelihood(share=0.05, input_dim=8))
-    """
-
-    SIZES: ClassVar[Sizes] = {"slopes": ("input_dim",)}
-    has_analytic_marginal = False  # it has one, but not a normal one
-
-    def __init__(
-        self,
-        noise_prior: Prior | None = None,
-        noise_constraint: Interval | None = None,
-        *,
-        share: float = SHARE,
-        input_dim: int | None = None,
-    ) -> None:
-        super().__init__(noise_prior, GreaterThan(SMALLEST_NOISE) if noise_constraint is None else noise_constraint)
-        self._share = checks.real(share, "share", example=SHARE)
-        if not 0.0 < self._share < 1.0:
-            raise ValueError(
-                f"share must lie between 0 and 1, got {share}; use gpytorch's GaussianLikelihood where there are no "
-                "outliers"
-            )
-        self.register_parameter("raw_outlier_noise", torch.nn.Parameter(torch.zeros(1)))
-        self.register_constraint("raw_outlier_noise", Positive())
-        slopes = None if input_dim is None else torch.zeros(checks.integer(input_dim, "input_dim", minimum=1))
-        self.register_parameter("slopes", None if slopes is None else torch.nn.Parameter(slopes))
-
-    def config(self) -> dict[str, Any]:
-        """The arguments of its constructor, for files (`persistence`)."""
-        return {"share": self.share, "input_dim": None if self.slopes is None else len(self.slopes)}
-
-    @property
-    def share(self) -> float:
-        """ε."""
-        return self._share
-
-    @property
-    def outlier_noise(self) -> Float[Tensor, " 1"]:
-        noise: Tensor = self.raw_outlier_noise_constraint.transform(self.raw_outlier_noise)
-        return noise
-
-    @outlier_noise.setter
-    def outlier_noise(self, value: float) -> None:
-        noise = self.raw_outlier_noise.new_tensor(checks.positive(value, "outlier_noise"))
-        self.initialize(raw_outlier_noise=self.raw_outlier_noise_constraint.inverse_transform(noise))
-
-    def relative_noise(self, h: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch 1"] | None:
-        """r(h), by which noise depends on the last layer's inputs; None if it does not."""
-        if self.slopes is None:
-            return None
-        exponents = (h @ self.slopes.to(h.dtype)).unsqueeze(-1) / LARGEST_EXPONENT
-        return (LARGEST_EXPONENT * exponents.tanh()).exp()
-
+    @abstractmethod
     def noise_mixture(self, relative: Float[Tensor, "*rows 1"] | None = None) -> NoiseMixture:
-        """Weights and variances of noise without outliers and with them.
+        """Weights w_c and variances σ_c², of noise without outliers first.
 
         Args:
             relative: r, the relative noise of each row; without it, as where noise is the same everywhere, variances
                 are [1].
         """
-        noise = self.noise
-        if relative is not None:
-            bound = self.noise_covar.raw_noise_constraint.lower_bound.clamp_min(0.0)
-            noise = bound + (noise - bound) * relative
-        return ((1 - self.share, noise), (self.share, noise + self.outlier_noise))
-
-    def expected_log_prob(self, target: Tensor, input: Distribution, *args: object, **kwargs: object) -> Tensor:
-        """A bound of E[log p(y_i | f_i)] from below, the one that models are trained with."""
-        latent = Latent(input.mean.unsqueeze(-1), input.variance.unsqueeze(-1))
-        return adapter_of(self).expected_log_prob(target.unsqueeze(-1), latent)
-
-    def log_marginal(self, observations: Tensor, function_dist: Distribution, *args: Any, **kwargs: Any) -> Tensor:
-        """log p(y_i) for f_i of these means and variances."""
-        return self.marginal(function_dist).log_prob(observations)
-
-    def marginal(self, function_dist: Distribution, *args: object, **kwargs: object) -> MixtureSameFamily:
-        """p(y_i) for each i by itself."""
-        return self._mixture(function_dist.mean, function_dist.variance)
-
-    def forward(self, function_samples: Tensor, *args: object, **kwargs: object) -> MixtureSameFamily:
-        """p(y | f)."""
-        return self._mixture(function_samples, torch.zeros_like(function_samples))
-
-    def _mixture(self, mean: Tensor, variance: Tensor) -> MixtureSameFamily:
-        weights, noises = zip(*self.noise_mixture(), strict=True)
-        total = variance.unsqueeze(-1) + torch.cat(noises)  # [*batch, 2]
-        components = Normal(mean.unsqueeze(-1).expand_as(total), total.sqrt())
-        return MixtureSameFamily(Categorical(total.new_tensor(weights).expand_as(total)), components)
-
-
-@adapter_of.register(GaussianLikelihood)
-@final
-class GaussianAdapter(LikelihoodAdapter):
-    """gpytorch's `GaussianLikelihood`, and what derives from it."""
-
-    squared_error = True
 
     def check_supported(self, num_outputs: int | None, input_dim: int | None) -> None:
         noise, slopes = self.likelihood.noise, self.noise_parameters().slopes
@@ -195,23 +69,6 @@ class GaussianAdapter(LikelihoodAdapter):
 
     def outcomes(self, y: Tensor, num_outputs: int, dtype: torch.dtype) -> Tensor:
         return columns(y, num_outputs, dtype)
-
-    def noise_mixture(self, relative: Float[Tensor, "*rows 1"] | None = None) -> NoiseMixture:
-        """Weights w_c and variances σ_c²; the latter are [*rows, 1], or [1] where noise is the same everywhere."""
-        likelihood = self.likelihood
-        if isinstance(likelihood, ContaminatedGaussianLikelihood):
-            return likelihood.noise_mixture(relative)
-        return ((1.0, likelihood.noise),)
-
-    def noise_parameters(self) -> NoiseParameters:
-        likelihood = self.likelihood
-        if isinstance(likelihood, ContaminatedGaussianLikelihood):
-            return NoiseParameters(likelihood.raw_noise, likelihood.raw_outlier_noise, likelihood.slopes)
-        return NoiseParameters(likelihood.raw_noise)
-
-    def relative_noise(self, h: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch 1"] | None:
-        likelihood = self.likelihood
-        return likelihood.relative_noise(h) if isinstance(likelihood, ContaminatedGaussianLikelihood) else None
 
     def noise_variance(self, relative: Float[Tensor, "*rows 1"] | None = None) -> Float[Tensor, "*rows"]:
         return torch.stack([w * noise for w, noise in self.noise_mixture(relative)]).sum(0).squeeze(-1)
@@ -258,6 +115,18 @@ class GaussianAdapter(LikelihoodAdapter):
         )
 
 
+@adapter_of.register(GaussianLikelihood)
+@final
+class GaussianAdapter(NoiseAdapter):
+    """gpytorch's `GaussianLikelihood`: a single normal."""
+
+    def noise_mixture(self, relative: Float[Tensor, "*rows 1"] | None = None) -> NoiseMixture:
+        return ((1.0, self.likelihood.noise),)
+
+    def noise_parameters(self) -> NoiseParameters:
+        return NoiseParameters(self.likelihood.raw_noise)
+
+
 @adapter_of.register(GaussianNoise)
 def _refuse(likelihood: GaussianNoise) -> Never:
     raise TypeError(
@@ -271,7 +140,7 @@ def gaussian(likelihood: object) -> GaussianLikelihood:
     """Returns a likelihood of one normal, for which regression has a closed form; a new one for None."""
     if likelihood is None:
         return GaussianLikelihood()
-    if not isinstance(likelihood, GaussianLikelihood) or isinstance(likelihood, ContaminatedGaussianLikelihood):
+    if not isinstance(likelihood, GaussianLikelihood) or type(adapter_of(likelihood)) is not GaussianAdapter:
         raise TypeError(
             f"likelihood must be a gpytorch GaussianLikelihood, got {type(likelihood).__name__}; "
             "use SVGP, which takes other likelihoods"

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, adapter_of, no_probabilities
+from actgp.likelihoods.checked import columns, some
 from actgp.likelihoods.gpytorch_names import OneDimensionalLikelihood
 from actgp.likelihoods.numerics import (
     QUANTILE_SAMPLES,
@@ -37,7 +38,6 @@ from actgp.likelihoods.numerics import (
     sample_latent,
     sobol_nodes,
 )
-from actgp.likelihoods.targets import columns, some
 from actgp.sampling import seeded
 
 

@@ -10,6 +10,7 @@ from torch.distributions import Categorical
 
 from actgp.autocast import full_precision
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, adapter_of
+from actgp.likelihoods.checked import some
 from actgp.likelihoods.numerics import (
     expectation_by_sampling,
     in_chunks,
@@ -21,7 +22,6 @@ from actgp.likelihoods.numerics import (
     sobol_nodes,
     sobol_points,
 )
-from actgp.likelihoods.targets import some
 
 
 @adapter_of.register(SoftmaxLikelihood)

@@ -24,13 +24,13 @@ from actgp.layers import (
     Constants,
     GPLayer,
     NetworkLayer,
+    SampledFunction,
     constants_and_kl,
     draw_functions,
     mean_functions,
 )
 from actgp.likelihoods import Latent, adapter_of, supported, targets
 from actgp.models.prediction import Prediction
-from actgp.models.sampled_function import SampledFunction
 from actgp.persistence import savable, save
 from actgp.sampling import normal_points
 from actgp.several import GivenRows, Inputs, gathered, parts_of_inputs
@@ -185,7 +185,7 @@ class DeepGP(nn.Module):
         S, widths = self._num_paths(num_samples), [layer.num_outputs for layer in self.gp_layers[:-1]]
         points = normal_points(S, sum(widths), seed).to(constants[-1].mean)
         noises = [noise.unsqueeze(1) for noise in points.split(widths, dim=1)]
-        widest = max(layer.features.num_inducing * layer.num_outputs for layer in self.gp_layers)
+        widest = max(constant.mean.numel() for constant in constants)
         rows = max(1, CHUNK * torch.get_num_threads() // (S * widest))
         # Results have their place from the beginning: small ones that stay would keep large ones from being freed.
         varies = adapter_of(self.likelihood).noise_parameters().slopes is not None

@@ -143,4 +143,4 @@ def _diagnose(layer: GPLayer | SGPR, X: Float[Tensor, "N D"]) -> LayerDiagnosis:
         full, truncated = features.activation(t), zonal_series(t, match.shared, features.dimension)
         truncation_error = ((full - truncated).abs().max() / full.abs().max()).item()
     condition = ((singular[0] / singular[-1]) ** 2).item()
-    return LayerDiagnosis(unexplained, condition, jitter, truncation_error, norm, match, tuple(advice))
+    return LayerDiagnosis(unexplained, condition, jitter.item(), truncation_error, norm, match, tuple(advice))

@@ -120,14 +120,13 @@ def _modules(part: nn.Module, cls: type[M], inner: Iterable[str]) -> dict[str, M
 
 
 def describe_constraint(constraint: Interval, place: str) -> dict[str, str]:
-    """Class and transform; bounds are tensors."""
+    """Class and transform, which is found by its values; bounds are tensors."""
     if type(constraint) not in CONSTRAINTS.values():
         refuse_to_save(place, CONSTRAINTS, constraint)
-    used, inverse_used = constraint._transform, constraint._inv_transform  # for which there are no public names
-    if type(used) is nn.Softplus and (used.beta, used.threshold) == (1.0, 20.0):
-        used = nn.functional.softplus  # gpytorch's default is a module, of which each copy of a model has its own
-    for name, (transform, inverse) in TRANSFORMS.items():
-        if used is transform and inverse in (None, inverse_used):
+    for name in TRANSFORMS:
+        twin = _constraint(type(constraint), name, constraint.lower_bound, constraint.upper_bound)
+        twin.lower_bound, twin.upper_bound = constraint.lower_bound, constraint.upper_bound
+        if torch.allclose(_values(twin), _values(constraint), rtol=0, atol=0, equal_nan=True):
             return {"class": type(constraint).__name__, "transform": name}
     raise TypeError(
         f"to be saved, a constraint must have a transform of {sorted(TRANSFORMS)} and its inverse, got others at "
@@ -145,9 +144,21 @@ def build_constraint(entry: Any, tensors: Mapping[str, Tensor], place: str) -> I
     lower, upper = (tensors.get(f"{place}.{name}") for name in ("lower_bound", "upper_bound"))
     if lower is None or upper is None:
         refuse(place, "tensors lower_bound and upper_bound", "none")
-    cls, transforms = CONSTRAINTS[entry["class"]], TRANSFORMS[entry["transform"]]
+    return _constraint(CONSTRAINTS[entry["class"]], entry["transform"], lower, upper)
+
+
+def _constraint(cls: type[Interval], transform: str, lower: Tensor, upper: Tensor) -> Interval:
+    """A constraint with bounds of these shapes, which are yet to be set: gpytorch rounds those that it is given."""
     if cls is Positive:
-        return Positive(*transforms)
+        return Positive(*TRANSFORMS[transform])
     if cls is Interval:
-        return Interval(torch.zeros(lower.shape), torch.ones(upper.shape), *transforms)
-    return cls(lower if cls is GreaterThan else upper, *transforms)
+        return Interval(torch.zeros(lower.shape), torch.ones(upper.shape), *TRANSFORMS[transform])
+    return cls(lower if cls is GreaterThan else upper, *TRANSFORMS[transform])
+
+
+def _values(constraint: Interval) -> Tensor:
+    """What it makes of some numbers, and what its inverse makes of that."""
+    bound = constraint.lower_bound
+    raw = torch.linspace(-5.0, 5.0, 11, dtype=torch.float64, device=bound.device).reshape(-1, *[1] * bound.ndim)
+    values = constraint.transform(raw)
+    return torch.cat([values, constraint.inverse_transform(values)])

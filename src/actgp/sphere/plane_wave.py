@@ -7,11 +7,11 @@ last level that counts, at any value, and is normalised by Σ_n N_n j_n² = 1, t
 (Miller's algorithm). With y_n = √N_n j_n, which are at most one, nothing overflows.
 """
 
+import importlib
 from math import ceil, lgamma, log
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import jv
 
 from actgp.sphere.counting import log_num_harmonics
 
@@ -58,6 +58,7 @@ def _miller(s: NDArray[np.float64], d: int, num_levels: int) -> NDArray[np.float
 
 
 def _directly(s: NDArray[np.float64], d: int, num_levels: int) -> NDArray[np.float64]:
+    jv = importlib.import_module("scipy.special").jv  # only now: importing it takes a tenth of importing torch
     alpha = (d - 2) / 2
     scale = lgamma(d / 2) + alpha * (log(2) - np.log(s))
     levels = [np.exp(scale + 0.5 * log_num_harmonics(n, d)) * jv(n + alpha, s) for n in range(num_levels)]

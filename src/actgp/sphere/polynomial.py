@@ -26,13 +26,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from torch import Tensor
 
 from actgp.sphere.counting import log_num_harmonics
-from actgp.sphere.gegenbauer import clenshaw, slope
+from actgp.sphere.gegenbauer import clenshaw, recurrence, slope
 
 Function = Callable[[Tensor], Tensor]
 
@@ -41,32 +41,17 @@ UNSEEN = 1 / 16  # what may be left out, of the round-off
 
 
 @lru_cache(maxsize=256)
-def connection(dimension: int, num_levels: int) -> Float64[Tensor, "L L"]:
-    """G, which takes energies e_n to Chebyshev coefficients c_k = Σ_n e_n G_nk.
+def connection(dimension: int, num_levels: int) -> NDArray[np.float64]:
+    """G, [Ñ, Ñ], which takes energies e_n to Chebyshev coefficients c_k = Σ_n e_n G_nk, by the recurrence of the P_n.
 
-    With t = cos θ the normalised Gegenbauer polynomials are averages of cosines,
-
-        P_n(t) = Σ_{j≤n} w_j cos((n − 2j) θ) = Σ_k G_nk T_k(t),   w_j ∝ (α)_j (α)_{n−j} / (j! (n−j)!),   Σ_j w_j = 1,
-
-    so that G is non-negative with rows that sum to one. Nothing cancels in the conversion of energies of one sign;
-    energies of both signs may cancel.
+    P_n = Σ_k G_nk T_k is an average of cosines: G is non-negative, with rows that sum to one. Nothing cancels for
+    energies of one sign; energies of both signs may cancel.
     """
-    G = torch.zeros(num_levels, num_levels, dtype=torch.float64)
-    for n in range(num_levels):
-        for j, weight in enumerate(_cosine_weights(n, (dimension - 2) / 2)):
-            G[n, abs(n - 2 * j)] += weight
-    return G
-
-
-def _cosine_weights(n: int, alpha: float) -> list[float]:
-    """w_0, …, w_n, from the middle outwards, where the weights do not overflow."""
-    if alpha == 0:  # P_n = T_n
-        return [0.5 * ((j == 0) + (j == n)) for j in range(n + 1)]
-    weights = [1.0] * (n + 1)
-    for j in range(n // 2, 0, -1):  # w_{j−1} / w_j, and w_j = w_{n−j}
-        weights[j - 1] = weights[n - j + 1] = weights[j] * j * (alpha + n - j) / ((alpha + j - 1) * (n - j + 1))
-    total = sum(weights)
-    return [weight / total for weight in weights]
+    rows = [np.array([1.0]), np.array([0.0, 1.0])]
+    for n in range(1, num_levels - 1):
+        A, B = recurrence(n, dimension)
+        rows.append(chebyshev.chebsub(A * chebyshev.chebmulx(rows[n]), B * rows[n - 1]))
+    return np.stack([np.pad(row, (0, num_levels - len(row))) for row in rows[:num_levels]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +110,7 @@ def polynomial(energies: tuple[float, ...], dimension: int, dtype: torch.dtype, 
     curvature = norm(*derivative_energies(slopes, d_slope))
     size, size_of_slope = max(size, size_of_slope), max(size_of_slope, curvature)
     unseen = UNSEEN * torch.finfo(dtype).eps * size
-    c = _trimmed((torch.from_numpy(e) @ connection(dimension, len(e))).numpy(), unseen)
+    c = _trimmed(e @ connection(dimension, len(e)), unseen)
     even, odd = (np.trim_zeros(part, "b") for part in (chebyshev.cheb2poly(c[0::2]), _powers_of_odd_part(c[1::2])))
     magnitude = np.abs(even).sum() + np.abs(odd).sum()
     # f' = 4t g'(u) + q(u) + 4t² q'(u)

@@ -1,4 +1,4 @@
-"""Targets as each likelihood wants them, checked."""
+"""Likelihoods that models can be used with, and targets as each of them wants them, checked."""
 
 import torch
 from gpytorch.likelihoods import Likelihood
@@ -7,6 +7,15 @@ from torch import Tensor
 
 from actgp import checks
 from actgp.likelihoods.adapter import adapter_of
+
+
+def supported(likelihood: Likelihood, num_outputs: int | None = None, input_dim: int | None = None) -> Likelihood:
+    """Returns a likelihood of one latent function for each output, or of classes, with as many features as outputs.
+
+    Noise that depends on the inputs of the last layer must have as many slopes as there are (`input_dim`).
+    """
+    adapter_of(likelihood).check_supported(num_outputs, input_dim)
+    return likelihood
 
 
 def targets(likelihood: Likelihood, y: Tensor, num_rows: int, num_outputs: int, dtype: torch.dtype) -> Tensor:
