@@ -24,11 +24,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp import checks
+from actgp.layers.pathwise import SampledFunction
 from actgp.likelihoods.gaussian import mixture_quantile
 from actgp.models.deep import DeepGP
 from actgp.models.networks import Networks
 from actgp.models.prediction import Prediction
-from actgp.models.sampled_function import SampledFunction
 from actgp.persistence import Sizes, savable, save
 
 SEED = 0

@@ -9,7 +9,8 @@ decomposition step by step costs several times as much. Lengthscales are found a
 
 with c where inputs of unit spread are told apart: columns that say nothing would otherwise be fitted to noise. The
 evidence may have several maxima, that of a rough function without noise and that of a smooth one with it; it is climbed
-from two sides, and the higher one taken.
+from two sides, and the higher one taken. A normal density knows of no outliers: for the evidence, targets more than six
+robust standard deviations from their median are brought to that distance.
 """
 
 import copy
@@ -33,6 +34,7 @@ LENGTHSCALE_SD, VARIANCE_SD, NOISE_SD = 1.5, 3.0, 3.0
 STARTS = (0.05, 1e-3)  # of σ²
 VARIANCES = {ArcCosine: 0.4, ScaleKernel: 1.0}  # v₀
 JITTER = 1e-8
+FARTHEST = 6.0  # robust standard deviations from the median
 
 
 class LogEvidence(torch.autograd.Function):
@@ -88,7 +90,7 @@ class Evidence(NamedTuple):
 def maximise_evidence(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"]) -> Evidence:
     """Sets the kernel's hyper-parameters to those of the largest evidence, of at most 800 rows, all over the data."""
     stride = -(-len(X) // MOST_ROWS)
-    X, y = X[::stride], y[::stride]
+    X, y = X[::stride], without_outliers(y)[::stride]
     before, ends = copy.deepcopy(kernel.state_dict()), []
     for start in STARTS:
         kernel.load_state_dict(before)
@@ -97,6 +99,14 @@ def maximise_evidence(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tens
     _, best, parameters = max(ends, key=itemgetter(0))
     kernel.load_state_dict(parameters)
     return best
+
+
+def without_outliers(y: Float64[Tensor, "N P"]) -> Float64[Tensor, "N P"]:
+    """Targets, no farther than six robust standard deviations from their median."""
+    lower, median, upper = y.quantile(y.new_tensor([0.25, 0.5, 0.75]), dim=0)
+    spread = (upper - lower) / 1.349
+    spread = torch.where(spread > 0, spread, y.std(0, correction=0))
+    return y.clamp(median - FARTHEST * spread, median + FARTHEST * spread)
 
 
 def _climb(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"], noise: float) -> Evidence:
