@@ -8,7 +8,7 @@ import pytest
 import torch
 from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import RBFKernel, ScaleKernel
-from gpytorch.likelihoods import GaussianLikelihood, Likelihood
+from gpytorch.likelihoods import GaussianLikelihood, Likelihood, PoissonLikelihood, SoftmaxLikelihood
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -407,10 +407,11 @@ def test_steps_are_taken_up_from_a_checkpoint(tmp_path: Path) -> None:
 
 def test_what_has_no_closed_form_takes_steps() -> None:
     X, y = noisy()
-    labels = (y[:, 0] > 0).long()
-    classes = actgp.convert(nn.Linear(2, 2), X, labels, num_inducing=5)[0]
-    assert not has_closed_form(classes)
-    assert actgp.Recipe.suited_to(classes).num_steps == 1_000
+    counts = actgp.convert(nn.Linear(2, 1), X, likelihood=PoissonLikelihood(), num_inducing=5)[0]
+    assert not has_closed_form(counts)
+    assert actgp.Recipe.suited_to(counts).num_steps == 1_000
+    mixed = SoftmaxLikelihood(num_classes=3, num_features=2)  # has weights to be trained
+    assert not has_closed_form(actgp.convert(nn.Linear(2, 2), X, likelihood=mixed, num_inducing=5)[0])
     trainable = around(y, X)
     trainable.backbone.requires_grad_(True)
     assert not has_closed_form(trainable)
