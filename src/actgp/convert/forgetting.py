@@ -14,7 +14,8 @@ fraction of its prior variance that inducing points leave unexplained, with the 
 ‖μ̃‖² there. Where γ is large, logits are no longer than λ / √(γ e), however sure the network is.
 
 T and γ are chosen by rows that the network was not trained on, as they are and perturbed (`perturbed`): they have the
-largest mean log-likelihood among those with which none of these loses more than .001 nats to the network as it is.
+largest mean log-likelihood among those with which none of these loses more than .001 nats to the network as it is. T is
+one unless rows as they are become more probable with it by two standard errors.
 """
 
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ from actgp.sphere import lift, project
 TEMPERATURES = (1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 STRENGTHS = (0.0, *(0.01 * 1.4**i for i in range(27)))  # γ
 PRICE = 1e-3  # nats for each row
+CERTAIN = 2.0  # standard errors by which a temperature has to be better than one
 JITTER = 1e-6  # relative: L⁻¹ is kept in the network's precision
 NEAR = 0.01  # of the prior variance
 TINY = 1e-12
@@ -116,7 +118,12 @@ class Forgetting(nn.Module):
         def gain(choice: Softening) -> Float64[Tensor, " K"]:
             return _scores(adapter, softened(mu, far, choice.temperature, choice.strength / size), y) - as_it_is
 
-        gains = {choice: gain(choice) for choice in map(Softening._make, product(TEMPERATURES, STRENGTHS))}
+        def cools(temperature: float) -> bool:
+            better = adapter.conditional_log_prob(first / temperature, y) - adapter.conditional_log_prob(first, y)
+            return temperature == 1 or bool(better.mean() > CERTAIN * better.std() / len(better) ** 0.5)
+
+        temperatures = [temperature for temperature in TEMPERATURES if cools(temperature)]
+        gains = {choice: gain(choice) for choice in map(Softening._make, product(temperatures, STRENGTHS))}
         allowed = {choice: values.mean().item() for choice, values in gains.items() if values.min() >= -PRICE}
         best = max(allowed, key=lambda choice: allowed[choice])  # T = 1 and γ = 0 always are allowed
         self.numbers.copy_(torch.stack([typical.new_tensor(best.temperature), best.strength / size, typical]))

@@ -7,7 +7,8 @@ A row keeps its label. Blended to .4 with a row of another class, or with a fift
 what it was, more or less, and errors that a network makes on such rows say how far to believe it there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Generator, Tensor
@@ -21,14 +22,14 @@ BLENDED = (0.1, 0.2, 0.4, -0.25, -0.5)
 def perturbed(X: Rows, generator: Generator) -> Iterator[Rows]:
     """All rows, once for each perturbation that changes any of their parts."""
     for p in SWAPPED:
-        yield _each(X, lambda values, p=p: _swapped(values, p, generator))
+        yield _each(X, partial(_swapped, p=p, generator=generator))
     if any(values.is_floating_point() for values in parts_of_inputs(X)):
         for w in BLENDED:
             other = torch.randperm(len(X), generator=generator)  # the same row for all parts
-            yield _each(X, lambda values, w=w, other=other: _blended(values, w, other))
+            yield _each(X, partial(_blended, w=w, other=other))
 
 
-def _each(X: Rows, change) -> Rows:  # type: ignore[no-untyped-def]
+def _each(X: Rows, change: Callable[[Tensor], Tensor]) -> Rows:
     if isinstance(X, Inputs):
         return Inputs(tuple(map(change, X.tensors)), X.names)
     return change(X)

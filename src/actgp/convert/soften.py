@@ -10,6 +10,7 @@ from actgp.convert.anchor import Anchor
 from actgp.convert.forgetting import Forgetting, Softening
 from actgp.convert.perturbed import perturbed
 from actgp.convert.reading import ROWS, check_rows
+from actgp.features import InducingPoints
 from actgp.likelihoods import adapter_of, targets
 from actgp.models import DeepGP
 from actgp.several import GivenRows, gathered
@@ -60,7 +61,8 @@ def soften(model: DeepGP, X: GivenRows, y: Tensor, *, generator: torch.Generator
             assert mu is not None
             yield z, mu
 
-    forgetting = Forgetting(layer.features.locations.detach())  # type: ignore[arg-type]  # convert's are points
+    assert isinstance(layer.features, InducingPoints)
+    forgetting = Forgetting(layer.features.locations.detach())
     found = forgetting.choose(versions(), labels.to(device), model.likelihood)
     anchor.forgetting = forgetting
     return found
