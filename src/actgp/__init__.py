@@ -4,7 +4,7 @@ import importlib
 import typing
 
 from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
-from actgp.convert import ConversionReport, LayerConversion, WeightsReport, convert, convert_weights
+from actgp.convert import ConversionReport, LayerConversion, Softening, WeightsReport, convert, convert_weights, soften
 from actgp.features import (
     ActivatedFeatures,
     DecoupledFeatures,
@@ -86,6 +86,7 @@ __all__ = [
     "Prediction",
     "ReLU",
     "Recipe",
+    "Softening",
     "Softplus",
     "SpectralKernel",
     "SpectralMismatchWarning",
@@ -113,6 +114,7 @@ __all__ = [
     "log_prior",
     "normalised_gegenbauer",
     "num_harmonics",
+    "soften",
     "spectrum",
     "surface_area",
     "uncertain",

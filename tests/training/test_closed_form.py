@@ -8,7 +8,7 @@ import pytest
 import torch
 from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import RBFKernel, ScaleKernel
-from gpytorch.likelihoods import GaussianLikelihood, Likelihood
+from gpytorch.likelihoods import GaussianLikelihood, Likelihood, PoissonLikelihood, SoftmaxLikelihood
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -17,7 +17,7 @@ import actgp
 from actgp.training import closed_form
 from actgp.training.data import Batch
 from actgp.training.recipe import NetworkErrors, has_closed_form
-from actgp.training.residual import EXPLAINED, LEVEL_SD, PARAMETERS, fit_residual, rows_of
+from actgp.training.residual import EXPLAINED, LEVEL_SD, PARAMETERS, borne_out, fit_residual, rows_of
 
 STEPS = actgp.Recipe(network_steps=0, num_steps=3, objective="elbo", num_samples=1)
 
@@ -56,7 +56,9 @@ def dense(model: actgp.DeepGP, given: Batch, at: Tensor, v: float, noise: float)
 
 
 def without_leverages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Residuals of training rows as they are, and corrections as they are."""
     monkeypatch.setattr("actgp.training.residual.ridge_leverages", lambda z, y: torch.zeros_like(z[:, 0]))
+    monkeypatch.setattr("actgp.training.residual.borne_out", lambda mean, r: 1.0)
 
 
 def test_predictions_are_those_of_a_gp_that_is_given_both_kinds_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,6 +193,24 @@ def test_held_out_rows_say_how_large_errors_are() -> None:
     assert "on held-out rows, to which predictions were fitted; it overfits X, and earlier stopping" in str(
         result.errors
     )
+
+
+def test_the_mean_is_corrected_as_far_as_held_out_rows_bear_it_out(generator: torch.Generator) -> None:
+    f = torch.randn(400, 1, dtype=torch.float64, generator=generator)
+    noise = torch.randn(400, 1, dtype=torch.float64, generator=generator)
+    assert borne_out(f, f) == pytest.approx(1)
+    assert borne_out(f, -f) == 0
+    assert borne_out(f, noise) == 0
+    assert borne_out(f[:1], f[:1]) == 0
+    found = borne_out(f, 0.5 * f + noise)
+    assert found == pytest.approx(0.5 - 2 / 400**0.5, abs=0.1)  # two standard errors below the best
+    assert borne_out(10 * f, 10 * (0.5 * f + noise)) == pytest.approx(found)
+
+    model, (h, _), (new, _), (at, _) = carried(varying()), rows(60), rows(30, 1), rows(100, 2)
+    y, y_new = (values[:, 2:] + 0.3 * noise[: len(values)] for values in (h, new))  # there is nothing to correct
+    actgp.fit(model, h, y, held_out=(new, y_new), progress=False)
+    torch.testing.assert_close(model.predict(at).mean, at[:, 2])
+    assert model.predict(at).epistemic.min() > 0
 
 
 def test_without_held_out_rows_each_row_is_left_out() -> None:
@@ -387,10 +407,11 @@ def test_steps_are_taken_up_from_a_checkpoint(tmp_path: Path) -> None:
 
 def test_what_has_no_closed_form_takes_steps() -> None:
     X, y = noisy()
-    labels = (y[:, 0] > 0).long()
-    classes = actgp.convert(nn.Linear(2, 2), X, labels, num_inducing=5)[0]
-    assert not has_closed_form(classes)
-    assert actgp.Recipe.suited_to(classes).num_steps == 1_000
+    counts = actgp.convert(nn.Linear(2, 1), X, likelihood=PoissonLikelihood(), num_inducing=5)[0]
+    assert not has_closed_form(counts)
+    assert actgp.Recipe.suited_to(counts).num_steps == 1_000
+    mixed = SoftmaxLikelihood(num_classes=3, num_features=2)  # has weights to be trained
+    assert not has_closed_form(actgp.convert(nn.Linear(2, 2), X, likelihood=mixed, num_inducing=5)[0])
     trainable = around(y, X)
     trainable.backbone.requires_grad_(True)
     assert not has_closed_form(trainable)

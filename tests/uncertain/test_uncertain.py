@@ -84,6 +84,16 @@ def test_labels(generator: torch.Generator) -> None:
     assert "mean confidence" in str(report)
 
 
+def test_labels_of_held_out_rows_soften_logits(generator: torch.Generator) -> None:
+    network, X, y = rows(generator)
+    labels = (y > y.median()).long()
+    model, report = actgp.uncertain(network, X[:40], labels[:40], (X[40:], labels[40:]), progress=False)
+    assert report.softening is not None
+    assert str(report.softening) in str(report)
+    assert report.model.error == report.network.error
+    assert torch.equal(model.mean(X) > 0, network(X) > 0)
+
+
 def test_calibration_of_labels_counts_in_bins() -> None:
     outputs = torch.tensor([0.9, 0.9, 0.9, 0.6]).logit()[:, None]
     found = assess(network_alone(outputs, actgp.BernoulliLogitLikelihood(), None), torch.tensor([1, 1, 0, 1]))

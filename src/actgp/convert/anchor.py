@@ -4,7 +4,7 @@
 
 μ is the network itself. z holds the inputs of the network, where these are vectors, and the features that enter its
 last Linear layer: what it takes for alike. Each of these parts is centred, its columns are brought to the same spread,
-and it is scaled to E‖z‖² = ρ².
+and it is scaled to E‖z‖² = ρ². Logits may be believed less where z is unlike the data (`forgetting`).
 """
 
 import copy
@@ -17,10 +17,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from actgp.convert.forgetting import Forgetting
 from actgp.several import GivenRows, Inputs, Rows, call, gathered, parts_of_inputs
 
 RADIUS = 2.0  # ρ
 SMALLEST_SPREAD = 1e-6  # of a column, relative to the largest: below it a column is constant
+FORGETTING = "forgetting."  # what the names of its tensors begin with
 MOST_INPUTS = 200  # columns of X up to which the GP sees them
 
 Select = Callable[[Any], Tensor]
@@ -82,6 +84,7 @@ class Anchor(nn.Module):
         select: What takes the outputs out of what the network gives; None for a network that gives them themselves.
         centre: Of z before it is centred and scaled.
         scale: What its columns are multiplied by.
+        forgetting: What makes logits less certain away from the data; None if they stay as they are.
     """
 
     centre: Tensor
@@ -95,9 +98,11 @@ class Anchor(nn.Module):
         select: Select | None,
         centre: Float[Tensor, " D"],
         scale: Float[Tensor, " D"],
+        forgetting: Forgetting | None = None,
     ) -> None:
         super().__init__()
         self.network, self.sight, self.select = network, sight, select
+        self.forgetting = forgetting
         self.register_buffer("centre", centre)
         self.register_buffer("scale", scale)
         self.register_buffer("sight_bytes", sight.encoded())
@@ -106,8 +111,9 @@ class Anchor(nn.Module):
         """[z, μ] for each row."""
         rows = gathered(X)
         found = run(self.network, rows, self.sight.head, self.select)
-        z = torch.cat(seen(rows, found, self.sight), dim=1).to(self.scale)
-        return torch.cat([(z - self.centre) * self.scale, found.outputs.to(self.scale)], dim=1)
+        z = (torch.cat(seen(rows, found, self.sight), dim=1).to(self.scale) - self.centre) * self.scale
+        mu = found.outputs.to(self.scale)
+        return torch.cat([z, mu if self.forgetting is None else self.forgetting(z, mu)], dim=1)
 
 
 def anchor_from_file(network: nn.Module, tensors: Mapping[str, Tensor]) -> Anchor | None:
@@ -125,7 +131,11 @@ def anchor_from_file(network: nn.Module, tensors: Mapping[str, Tensor]) -> Ancho
             "a network that was converted with select= must be loaded with the backbone of the same network converted "
             f"again, got the {type(network).__name__} itself; pass backbone=model.backbone of that model"
         )
-    return Anchor(frozen_copy(network), sight, None, tensors["centre"].clone(), tensors["scale"].clone())
+    forgotten = {
+        name.removeprefix(FORGETTING): values for name, values in tensors.items() if name.startswith(FORGETTING)
+    }
+    forgetting = Forgetting.unset(forgotten) if "directions" in forgotten else None
+    return Anchor(frozen_copy(network), sight, None, tensors["centre"].clone(), tensors["scale"].clone(), forgetting)
 
 
 def frozen_copy(network: nn.Module) -> nn.Module:

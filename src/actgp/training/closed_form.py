@@ -1,7 +1,7 @@
-"""Converted networks with Gaussian noise: features are collected in memory, and the GP around them is fitted at once.
+"""Converted networks with Gaussian noise or labels: features are collected in memory, and the GP is fitted at once.
 
-Held-out rows are all used; without them, all rows of X are, each left out in turn. An interrupt leaves the model as it
-was.
+Held-out rows are all used, for labels up to 2,000 of them. Without them all rows of X are, for Gaussian noise each left
+out in turn. An interrupt leaves the model as it was.
 """
 
 import time
@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
 from actgp.training.calibrate import bound_noise_by_rounding
 from actgp.training.data import ROWS, Batch, TensorBatches, backbone_features, checked
 from actgp.training.loader import LoaderBatches
+from actgp.training.logits import fit_logits
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import ErrorSource, FitResult, NetworkErrors, Stopped
 from actgp.training.residual import NUM_STEPS, fit_residual
@@ -42,6 +44,9 @@ def fit_in_closed_form(
     head = DeepGP(model.gp_layers, model.likelihood)  # the same layer
     bar = progress_bar(f"fit {type(model).__name__}", NUM_STEPS) if progress else nullcontext(lambda *_: None)
     with bar as report, undone_if_broken_off(head):
+        if not adapter_of(model.likelihood).squared_error:
+            objectives = fit_logits(head, train, judged, report)
+            return FitResult(objectives, "converged", 0, time.perf_counter() - start)
         batches = TensorBatches(*train, ROWS, torch.Generator())
         bound_noise_by_rounding(head, batches, judged)
         found = fit_residual(head, train, judged, report)

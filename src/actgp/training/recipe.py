@@ -82,8 +82,8 @@ class Recipe:
     def suited_to(model: DeepGP) -> "Recipe":
         """The default: the ELBO for one layer, where it is tight; the predictive objective for several.
 
-        A converted network, which is carried as the prior mean, is trained already: no stage 1. With Gaussian noise
-        what is left has a closed form, and no steps are taken; else few.
+        A converted network, which is carried as the prior mean, is trained already: no stage 1. With Gaussian noise,
+        and for labels, what is left has a closed form, and no steps are taken; else few.
         """
         if has_closed_form(model):
             return Recipe(network_steps=0, num_steps=0, objective="elbo", num_samples=1)
@@ -107,11 +107,16 @@ def has_trained_mean(model: DeepGP) -> bool:
 
 
 def has_closed_form(model: DeepGP) -> bool:
-    """Whether a model is one layer around such a network, with Gaussian noise, and q(u) is free and of one block."""
-    first, *others = model.gp_layers
+    """Whether a model is one layer around such a network, and q(u) is free and of one block.
+
+    Its likelihood has Gaussian noise; or is of labels, and has no parameters.
+    """
+    (first, *others), adapter = model.gp_layers, adapter_of(model.likelihood)
     q_is_free = len(first.q.blocks) == 1 and all(p.requires_grad for p in first.q.parameters())
-    is_gaussian = adapter_of(model.likelihood).noise_parameters().noise is not None
-    return not others and has_trained_mean(model) and is_gaussian and q_is_free and first.horizon is None
+    is_gaussian = adapter.noise_parameters().noise is not None
+    is_label = adapter.has_temperature and not any(True for _ in model.likelihood.parameters())
+    suits = is_gaussian or is_label
+    return not others and has_trained_mean(model) and suits and q_is_free and first.horizon is None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ where errors are large, and which way they go; how large they are is for held-ou
 Each number has a weak prior about what is plausible, and those that are registered on parameters join these. In the
 end all variances are multiplied by 1 + 4/n, since four numbers were fitted to n held-out rows.
 
+g corrects the mean only as far as these rows bear it out (`borne_out`): the network's mean is better than none, and a
+few large errors among few rows can make a g that is worth less.
+
 Where the last layer of the network has nearly as many effective parameters as there are rows, to leave a row out says
 little, and training rows are left aside. Without held-out rows, the leave-one-out residuals take their place. Where
 these say little, or are much larger than the network's own, g keeps its prior: only the level of the noise and v are
@@ -59,6 +62,7 @@ OUTLIER_RATIO = 9.0  # where the prior of outliers' noise is centred, relative t
 EXPLAINED = 0.1  # likewise, of g's variance
 LEVEL_SD, OUTLIER_SD = 2.0, 0.5  # of the priors of logarithms: of σ² and v, and of outliers
 PARAMETERS = 4  # that are fitted to held-out rows
+CERTAIN = 2.0  # standard errors by which corrections have to lower the squared error
 SMALLEST_SIZE = 1e-6  # of a column of h: those that are smaller have no slope to speak of
 TINY = 1e-30
 
@@ -251,10 +255,10 @@ def fit_g(model: DeepGP, judged: Rows, others: Rows | None, *, known: bool, repo
     if (variance := free_variance(layer)) is not None and not has_priors(layer.kernel):
         set_variance(layer, variance * v_level.exp().squeeze())
 
-    def objective() -> Tensor:
+    def objective(part: float) -> Tensor:
         mean, variance = leave_one_out(regression, row, AQ, v(), likelihood.noise)
         variance = variance + v() * judged.rest
-        latent = Latent(mean, variance.unsqueeze(-1).expand_as(mean), relative)
+        latent = Latent(part * mean, variance.unsqueeze(-1).expand_as(mean), relative)
         total = adapter.log_marginal(judged.r, latent).sum() + log_prior(model).to(level)
         total = total + _normal(likelihood.noise.log(), level, LEVEL_SD) + _normal(v().log(), v_level, LEVEL_SD)
         if outliers is not None:
@@ -263,10 +267,30 @@ def fit_g(model: DeepGP, judged: Rows, others: Rows | None, *, known: bool, repo
         return total
 
     free = _free(raw_variance(layer), noise.noise, noise.outlier_noise)
-    stopped = maximise(free, objective, NUM_STEPS, report) if free else "converged"
+    stopped = maximise(free, lambda: objective(1.0), NUM_STEPS, report) if free else "converged"
     with torch.no_grad():
-        _widen(model, *posterior(regression, v(), likelihood.noise), 1 + PARAMETERS / len(judged.r))
+        part = borne_out(leave_one_out(regression, row, AQ, v(), likelihood.noise)[0], judged.r)
+    if known and part < 1 and free:
+        stopped = maximise(free, lambda: objective(part), NUM_STEPS, report)
+    with torch.no_grad():
+        m, S = posterior(regression, v(), likelihood.noise)
+        _widen(model, part * m, S, 1 + PARAMETERS / len(judged.r))
     return stopped
+
+
+def borne_out(mean: Float64[Tensor, "N P"], r: Float64[Tensor, "N P"]) -> float:
+    """α in [0, 1], by which corrections f_i of residuals r_i are multiplied, each found without its own row.
+
+    Σ (r_i − α f_i)² is least at α̂ = Σ f_i r_i / Σ f_i². Of this numerator two standard errors are taken off, found from
+    its terms less α̂ f_i². A single row bears out nothing.
+    """
+    if len(r) == 1:
+        return 0.0
+    products, squares = (mean * r).sum(1), mean.square().sum(1)  # [N]
+    total = squares.sum().clamp_min(TINY)
+    best = (products.sum() / total).clamp(0, 1)
+    error = (products - best * squares).std() * len(r) ** 0.5
+    return float(((products.sum() - CERTAIN * error) / total).clamp(0, 1))
 
 
 def _relative_variance(layer: GPLayer) -> Callable[[], Tensor]:

@@ -6,7 +6,7 @@ import torch
 from gpytorch.likelihoods import Likelihood
 from torch import Tensor, nn
 
-from actgp.convert import convert
+from actgp.convert import convert, soften
 from actgp.convert.anchor import Select
 from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
@@ -37,8 +37,8 @@ def uncertain(
         X: The inputs that it was trained on: a tensor, or a tuple or dictionary of them.
         y: Their targets: numbers, or labels as integers.
         held_out: Rows (X, y) that it was not trained on, such as those that ended its training: by these the width of
-            predictions is chosen. Networks fit what they were trained on better than anything else, so that widths
-            from X alone may be too small.
+            predictions is chosen, and for labels how far logits are believed away from the data (`soften`). Networks
+            fit what they were trained on better than anything else, so that widths from X alone may be too small.
         test: Further rows (X, y), used for nothing but the scores of the report; without them, those of `held_out`, or
             of X.
         likelihood: A gpytorch likelihood; by default what suits y, as for `convert`.
@@ -65,6 +65,8 @@ def uncertain(
     X_width, y_width = (X, y) if held_out is None else held_out
     variance = _squared_error(model, model.rows(X_width)[:MOST_ROWS], y_width[:MOST_ROWS])
     before = assess(network_alone(_outputs(model, rows), start, variance), y_judged)
+    labels = adapter_of(model.likelihood).has_temperature
+    softening = soften(model, *held_out, generator=generator) if labels and held_out is not None else None
     result = fit(model, X, y, held_out=held_out, generator=generator, progress=progress)
     after = assess(model.predict(rows), y_judged)
     return model, UncertaintyReport(
@@ -75,6 +77,7 @@ def uncertain(
         assessed_on=source if given is not None else "rows of X",
         network=before,
         model=after,
+        softening=softening,
     )
 
 

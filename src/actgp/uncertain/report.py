@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from actgp.convert import ConversionReport
+from actgp.convert import ConversionReport, Softening
 from actgp.training import FitResult
 from actgp.uncertain.assess import Assessment
 
@@ -24,6 +24,7 @@ class UncertaintyReport:
         assessed_on: Which rows the scores are of.
         network: Scores of the network alone, with one variance where noise is Gaussian.
         model: Scores of the model.
+        softening: How far logits are believed; None for other targets, and without held-out rows.
     """
 
     conversion: ConversionReport
@@ -33,6 +34,7 @@ class UncertaintyReport:
     assessed_on: str
     network: Assessment
     model: Assessment
+    softening: Softening | None = None
 
     @property
     def title(self) -> str:
@@ -47,6 +49,7 @@ class UncertaintyReport:
             ("inducing points", str(self.conversion.num_inducing)),
             ("before fitting", f"mean and network differ by {self.conversion.difference:.2g} at most"),
             ("width chosen by", self._width()),
+            *([] if self.softening is None else [("away from data", str(self.softening))]),
             ("fitting took", f"{self.fit.seconds:.1f} s"),
             ("scores are of", self._rows()),
         )

@@ -6,6 +6,7 @@ NN+TS         softmax(f / T), T by the likelihood of held-out images (Guo et al.
 NN Ensemble   the equal mixture of networks (Lakshminarayanan et al., 2017)
 Laplace       around the last layer of the network, by laplace-torch (Daxberger et al., 2021)
 ADGP          the network's convolutions, and a deep GP in place of its dense layers, trained on the ELBO
+convert       a GP around the whole network, its logits softened by held-out images
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from actgp.convert import convert, soften
 from actgp.models import hybrid
 from actgp.training import Recipe, fit
 from actgp_experiments.baselines.ensemble import SEED_STRIDE
@@ -155,6 +157,26 @@ class Hybrid:
         return self.model.predict(X, self.networks.settings.samples).probabilities
 
 
+class Converted:
+    """The network as the prior mean of a GP, which is fitted in closed form."""
+
+    def __init__(self, networks: Networks, seed: int) -> None:
+        self.networks, self.seed = networks, seed
+
+    def fit(self) -> None:
+        images = self.networks.images
+        network, g = self.networks.trained(self.seed), torch.Generator().manual_seed(self.seed)
+        train, held = hold_out(len(images.y_train), self.networks.settings, self.seed)
+        data = images.X_train[train], images.y_train[train]
+        unseen = images.X_train[held], images.y_train[held]
+        self.model, _ = convert(network, *data, generator=g)
+        soften(self.model, *unseen, generator=g)
+        fit(self.model, *data, held_out=unseen, generator=g, progress=False)
+
+    def probabilities(self, X: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
+        return self.model.predict(X).probabilities
+
+
 Build = Callable[[Networks, int], Classifier]
 
 CONTESTANTS: dict[str, Build] = {  # those that use a network of another one come after it
@@ -164,4 +186,5 @@ CONTESTANTS: dict[str, Build] = {  # those that use a network of another one com
     "Laplace": Laplace,
     "ADGP": Hybrid,
     "NN Ensemble": Ensemble,
+    "convert": Converted,
 }
