@@ -116,7 +116,6 @@ def test_networks_side_by_side_are_networks_by_themselves() -> None:
     networks.last.data.normal_(generator=g)
     X = torch.randn(5, D, generator=g)
     X[0, 0] = 1e6  # is bent
-    networks.scale_to(X)
     together = networks(X)
     assert together.shape == (K, 5, 2)
     assert torch.isfinite(together).all()
@@ -127,11 +126,12 @@ def test_networks_side_by_side_are_networks_by_themselves() -> None:
     assert not torch.allclose(together[0], together[1])
 
 
-def test_a_column_of_mostly_zeros_keeps_its_scale() -> None:
-    X = torch.zeros(100, D)
-    X[:10, 0] = 5.0
-    X[:, 1] = 7.0  # the same everywhere
-    networks = Networks(K, D)
-    networks.scale_to(X)
-    assert networks.spread[0].item() == pytest.approx(X[:, 0].std(correction=0).item())
-    assert networks.spread[1].item() == 1.0
+def test_groups_are_blended_by_their_shares() -> None:
+    g = torch.Generator().manual_seed(0)
+    networks = Networks(2 * K, D, 1, width=8, num_groups=2, generator=g)
+    networks.last.data.normal_(generator=g)
+    networks.shares.copy_(torch.tensor([0.25, 0.75]))
+    X = torch.randn(5, D, generator=g)
+    first, second = networks(X).split(K)
+    assert networks.num_blends == K
+    assert torch.allclose(networks.blended(X), 0.25 * first + 0.75 * second, atol=1e-6)

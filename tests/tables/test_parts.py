@@ -12,7 +12,7 @@ import actgp
 from actgp.features import InducingPoints
 from actgp.layers import GPLayer
 from actgp.tables.around import deep_gp_around
-from actgp.tables.cross_fit import cross_fit, rate_at
+from actgp.tables.cross_fit import blending_shares, cross_fit, rate_at
 from actgp.tables.evidence import LogEvidence, arc_cosine, matern, maximise_evidence
 from actgp.tables.one_layer import fit_one_layer
 from actgp.tables.stacking import stacking_weights
@@ -132,13 +132,24 @@ def test_cross_fitted_networks_have_not_seen_their_rows() -> None:
     g = torch.Generator().manual_seed(3)
     y = torch.randn(200, 1, dtype=torch.float64, generator=g)  # nothing to learn
     crossed = cross_fit(X, y, 4, 300, g)
-    seen = crossed.networks(X.float()).mean(0)
-    left_out, together = ((y - f.double()).square().mean().item() for f in (crossed.left_out, seen))
+    answers = crossed.networks.blended(X.float())  # [4, N, 1]
+    left_out, together = ((y - f.double()).square().mean().item() for f in (crossed.left_out, answers.mean(0)))
     assert left_out > 0.95 * y.var().item()
     assert together < left_out
-    k = [(crossed.networks(X.float()) - crossed.left_out).abs().amax(2).argmin(0)]
-    assert torch.allclose(crossed.networks(X.float())[k[0], torch.arange(200)], crossed.left_out, atol=1e-5)
-    assert k[0].bincount(minlength=4).tolist() == [50] * 4
+    k = (answers - crossed.left_out).abs().amax(2).argmin(0)
+    assert torch.allclose(answers[k, torch.arange(200)], crossed.left_out, atol=1e-5)
+    assert k.bincount(minlength=4).tolist() == [50] * 4
+
+
+def test_the_blend_has_the_least_error() -> None:
+    g = torch.Generator().manual_seed(0)
+    f, y = torch.randn(2, 300, 2, generator=g), torch.randn(300, 2, generator=g)
+    y = y + 0.7 * f[0] + 0.2 * f[1]
+    best = blending_shares(f, y)
+    errors = [(y - s * f[0] - (1 - s) * f[1]).square().sum().item() for s in torch.linspace(0, 1, 101)]
+    assert best[0].item() == pytest.approx(torch.tensor(errors).argmin().item() / 100, abs=0.01)
+    assert blending_shares(f, 2 * f[0]).tolist() == [1.0, 0.0]
+    assert torch.isfinite(blending_shares(f[:1].expand(2, -1, -1), y)).all()
 
 
 def test_rates_fall_and_rise_and_end_at_zero() -> None:

@@ -178,7 +178,7 @@ class Mixture(nn.Module):
         parts = [member.predict(X, num_samples) for member in self._each(self.given_inputs)]
         shares = [self.shares[: len(parts)]]
         if self.networks is not None:
-            K, inputs = self.networks.num_networks, self.behind_networks(X)  # [K, N, D + P]
+            K, inputs = self.networks.num_blends, self.behind_networks(X)  # [K, N, D + P]
             for member, weight in zip(self._each(self.around_networks), self.shares[len(parts) :], strict=True):
                 for k, h in enumerate(inputs):
                     generator = torch.Generator().manual_seed(SEED + k)
@@ -217,14 +217,14 @@ class Mixture(nn.Module):
                 functions.append(f)
             else:
                 assert self.networks is not None
-                k = int(torch.randint(self.networks.num_networks, (), generator=generator))
+                k = int(torch.randint(self.networks.num_blends, (), generator=generator))
                 functions.append(BehindNetwork(copy.deepcopy(self.networks), k, f))
         return functions
 
     def behind_networks(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "K N D+P"]:
         """h_k = [x, μ_k(x)]."""
         assert self.networks is not None
-        outputs = torch.cat([self.networks(part) for part in X.split(ROWS)], dim=1)
+        outputs = torch.cat([self.networks.blended(part) for part in X.split(ROWS)], dim=1)
         return torch.cat([X.expand(len(outputs), *X.shape), outputs.to(X)], dim=-1)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -252,4 +252,4 @@ class BehindNetwork:
 
     def __call__(self, X: Float[Tensor, "N D"]) -> Tensor:
         """Its values; differentiable in X."""
-        return self.function(torch.cat([X, self.networks(X)[self.k].to(X)], dim=-1))
+        return self.function(torch.cat([X, self.networks.blended(X)[self.k].to(X)], dim=-1))

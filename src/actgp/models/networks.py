@@ -4,10 +4,12 @@ Each is an MLP of SiLU units, in the neural tangent parametrisation (Jacot et al
 
     x_{l+1} = silu(W x_l / √n + b),     W_ij ~ N(0, 1)
 
-so that one learning rate suits layers of any width. Before that, columns are centred at their medians, divided by a
-robust scale, and bent smoothly, z / √(1 + (z/3)²): values far outside neither saturate units nor dominate gradients.
-Each network then scales each column by a factor of its own, which is learnt, quickly, and finds the columns that count
-(RealMLP; Holzmüller et al., 2024).
+so that one learning rate suits layers of any width. Before that, standardised columns z are bent, 2 asinh(z/2): values
+far outside count for less, and still tell rows apart. Each network then scales each column by a factor of its own, which
+is learnt, quickly, and finds the columns that count (RealMLP; Holzmüller et al., 2024).
+
+Networks may come in groups that are trained in different ways. The k-th of each group are then blended,
+Σ_g s_g μ_gk(x).
 """
 
 from typing import Any, ClassVar
@@ -19,20 +21,20 @@ from torch import Tensor, nn
 from actgp.autocast import full_precision
 from actgp.persistence import Sizes, savable
 
-BENT = 3.0  # robust scales from the median, where columns are bent
-SMALLEST_SPREAD = 1e-9
+BENT = 2.0  # standard deviations, from which on columns are bent
 
 
 @savable
 class Networks(nn.Module):
-    """K networks, D inputs, `depth` hidden layers of H units, P outputs each; weights are random, outputs zero.
+    """G K networks, D inputs, hidden layers of H units, P outputs each; weights are random, outputs zero.
 
     Args:
-        num_networks: K.
+        num_networks: G K, those of the first group first.
         input_dim: D.
         num_outputs: P.
         width: H.
         num_inner: Matrices between hidden layers, one fewer than there are hidden layers.
+        num_groups: G.
         generator: Draws weights; torch's global one by default.
     """
 
@@ -40,9 +42,9 @@ class Networks(nn.Module):
         "factors": ("num_networks", 1, "input_dim"),
         "inner": ("num_inner", "num_networks", "width", "width"),
         "last": ("num_networks", "width", "num_outputs"),
+        "shares": ("num_groups",),
     }
-    centre: Tensor
-    spread: Tensor
+    shares: Tensor
 
     def __init__(
         self,
@@ -51,13 +53,13 @@ class Networks(nn.Module):
         num_outputs: int = 1,
         width: int = 128,
         num_inner: int = 1,
+        num_groups: int = 1,
         *,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         K, D, H, P = num_networks, input_dim, width, num_outputs
-        self.register_buffer("centre", torch.zeros(D))
-        self.register_buffer("spread", torch.ones(D))
+        self.register_buffer("shares", torch.full((num_groups,), 1 / num_groups))
         self.factors = nn.Parameter(torch.ones(K, 1, D))
         self.first = nn.Parameter(torch.randn(K, D, H, generator=generator))
         self.inner = nn.Parameter(torch.randn(num_inner, K, H, H, generator=generator))
@@ -71,8 +73,13 @@ class Networks(nn.Module):
 
     @property
     def num_networks(self) -> int:
-        """K."""
+        """G K."""
         return len(self.factors)
+
+    @property
+    def num_blends(self) -> int:
+        """K."""
+        return len(self.factors) // len(self.shares)
 
     @property
     def input_dim(self) -> int:
@@ -84,28 +91,23 @@ class Networks(nn.Module):
         """P."""
         return self.last.shape[2]
 
-    @torch.no_grad()
-    def scale_to(self, X: Float[Tensor, "N D"]) -> None:
-        """Takes medians and spreads of columns from rows: half the distance of the quartiles over 0.67, that is σ.
-
-        Where the quartiles are one value, as in a column of mostly zeros, the standard deviation takes their place.
-        """
-        lower, median, upper = X.double().quantile(X.new_tensor([0.25, 0.5, 0.75]).double(), dim=0)
-        robust, sd = (upper - lower) / 1.349, X.double().std(0, correction=0)
-        spread = torch.where(robust > SMALLEST_SPREAD * sd, robust, sd)
-        self.centre.copy_(median)
-        self.spread.copy_(torch.where(spread > SMALLEST_SPREAD, spread, 1.0))
-
     @full_precision
     def forward(self, X: Float[Tensor, "*K N D"]) -> Float[Tensor, "K N P"]:
         """Each network's outputs, at rows of its own [K, N, D], or at the same rows for all, [N, D]."""
-        z = (X - self.centre) / self.spread
-        x = z * (1 + (z / BENT).square()).rsqrt() * self.factors
+        x = BENT * torch.asinh(X / BENT) * self.factors
         first, *others = self.biases
         x = nn.functional.silu(_affine(x, self.first, first))
         for W, b in zip(self.inner, others, strict=True):
             x = nn.functional.silu(_affine(x, W, b))
         return _affine(x, self.last, self.last_bias)
+
+    def blended(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "K N P"]:
+        """What groups say together."""
+        return self.blend(self(X))
+
+    def blend(self, outputs: Float[Tensor, "GK *N P"]) -> Float[Tensor, "K *N P"]:
+        """Σ_g s_g μ_gk."""
+        return torch.tensordot(self.shares, outputs.unflatten(0, (len(self.shares), -1)), dims=1)
 
 
 def _affine(x: Float[Tensor, "K N n"], W: Float[Tensor, "K n m"], b: Float[Tensor, "K 1 m"]) -> Float[Tensor, "K N m"]:

@@ -7,8 +7,10 @@ AdamW on the squared error, with rates that fall and rise several times (RealMLP
 
     rate(t) = ½ (1 − cos 2π log₂(1 + 15 t)),     t from 0 to 1,
 
-and all networks end with the parameters of the step after which left-out rows were predicted best, by all of them
-together: if each took the step that was best on its own fold, small folds would seem better predicted than new rows.
+once with weight decay and once without: smooth functions with noise gain from it, others lose. What both groups say is
+blended by what predicts left-out rows best. Each group ends with the parameters of the step after which left-out rows
+were predicted best, by all folds together: if each network took the step that was best on its own fold, small folds would
+seem better predicted than new rows.
 """
 
 import copy
@@ -17,16 +19,17 @@ from math import cos, log2, pi
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from actgp.models.networks import Networks
 
-RATE, BETAS, WEIGHT_DECAY = 0.04, (0.9, 0.95), 0.01
+RATE, BETAS = 0.04, (0.9, 0.95)
+DECAYS = (0.0, 0.03)  # of weights, in AdamW: a group of networks for each
 FACTORS_RATE, BIASES_RATE = 6.0, 0.1  # relative
 CYCLES = 4
 NUM_INNER = 2  # matrices between hidden layers
-BATCH_SIZE = 256
+BATCH_SIZE = 128
 VALIDATE_EVERY = 25
 MOST_VALIDATED = 1_000  # rows of a fold
 
@@ -35,8 +38,8 @@ class CrossFit(NamedTuple):
     """What came of it.
 
     Attributes:
-        networks: One for each fold.
-        left_out: For each row, what the network says that has not seen it.
+        networks: One of each group for each fold.
+        left_out: For each row, what the networks say, blended, that have not seen it.
     """
 
     networks: Networks
@@ -62,43 +65,71 @@ def cross_fit(
     Args:
         X: Inputs.
         y: Targets.
-        num_networks: K, as many as there are folds.
+        num_networks: K, as many as there are folds; there are as many of each group.
         num_steps: Of AdamW, for all of them together.
         generator: Draws weights, folds and the order of rows.
         report: Called with the score of left-out rows whenever it is found.
     """
-    N, K = len(X), num_networks
+    N, K, G = len(X), num_networks, len(DECAYS)
     inputs, targets = X.float(), y.float()
-    networks = Networks(K, X.shape[1], y.shape[1], num_inner=NUM_INNER, generator=generator).to(X.device)
-    networks.scale_to(inputs)
+    networks = Networks(G * K, X.shape[1], y.shape[1], num_inner=NUM_INNER, num_groups=G, generator=generator)
+    networks.to(X.device)
     order = torch.randperm(N, generator=generator)
     folds = [order[k::K] for k in range(K)]
     fewest = min(N - len(fold) for fold in folds)
     others = torch.stack([torch.cat(folds[:k] + folds[k + 1 :])[:fewest] for k in range(K)])  # [K, n]
-    judged = torch.stack([fold[: min(MOST_VALIDATED, N // K)] for fold in folds])
-    optimiser = torch.optim.AdamW(_groups(networks), lr=RATE, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True)
-    best, parameters = float("inf"), copy.deepcopy(networks.state_dict())
-    batches = Shuffled(others, min(BATCH_SIZE, fewest), generator)
+    judged = torch.stack([fold[: min(MOST_VALIDATED, N // K)] for fold in folds])  # [K, v]
+    judged = judged.repeat(G, 1)
+    optimiser = torch.optim.AdamW(_groups(networks), lr=RATE, betas=BETAS, weight_decay=0.0, fused=True)
+    decay = inputs.new_tensor(DECAYS).repeat_interleave(K).view(-1, 1, 1)  # of each network
+    best = torch.full((G,), float("inf"), device=X.device)
+    kept = copy.deepcopy(networks.state_dict())
+    batches = Shuffled(others.repeat(G, 1), min(BATCH_SIZE, fewest), generator)
     for step in range(num_steps):
+        rate = rate_at((step + 0.5) / num_steps)
         for group in optimiser.param_groups:
-            group["lr"] = group["initial_lr"] * rate_at((step + 0.5) / num_steps)
-        rows = batches.next().to(X.device)  # [K, B]
+            group["lr"] = group["initial_lr"] * rate
+        rows = batches.next().to(X.device)  # [G K, B]
         loss = (networks(inputs[rows]) - targets[rows]).square().mean((1, 2)).sum()
         optimiser.zero_grad()
         loss.backward()
+        with torch.no_grad():
+            for weights in (networks.first, networks.inner, networks.last):
+                weights.mul_(1 - RATE * rate * decay)
         optimiser.step()
         if (step + 1) % VALIDATE_EVERY == 0 or step + 1 == num_steps:
             with torch.no_grad():
-                error = (networks(inputs[judged]) - targets[judged]).square().mean().item()
-            if error < best:
-                best, parameters = error, copy.deepcopy(networks.state_dict())
-            report(-error)
-    networks.load_state_dict(parameters)
-    left_out = torch.empty_like(targets)
+                errors = (networks(inputs[judged]) - targets[judged]).square().mean((1, 2)).view(G, K).mean(1)
+            _keep(networks, kept, (errors < best).repeat_interleave(K))
+            best = torch.minimum(best, errors)
+            report(-best.mean().item())
+    networks.load_state_dict(kept)
+    left_out = torch.empty(G, *targets.shape, device=X.device)
     with torch.no_grad():
         for k, fold in enumerate(folds):
-            left_out[fold] = networks(inputs[fold])[k]
-    return CrossFit(networks.eval(), left_out)
+            left_out[:, fold] = networks(inputs[fold])[k::K]
+        networks.shares.copy_(blending_shares(left_out, targets))
+        return CrossFit(networks.eval(), networks.blend(left_out)[0])
+
+
+def blending_shares(f: Float[Tensor, "2 N P"], y: Float[Tensor, "N P"]) -> Float[Tensor, " 2"]:
+    """s of the least ‖y − s f₁ − (1 − s) f₂‖², between zero and one."""
+    first, second = f
+    difference = first - second
+    share = ((y - second) * difference).sum() / difference.square().sum().clamp_min(torch.finfo(y.dtype).tiny)
+    share = share.clamp(0.0, 1.0)
+    return torch.stack([share, 1 - share])
+
+
+def _keep(networks: Networks, kept: dict[str, Tensor], better: Bool[Tensor, " GK"]) -> None:
+    """Takes the parameters of those networks that have never been better."""
+    for name, p in networks.named_parameters():
+        _by_network(name, kept[name])[better] = _by_network(name, p.detach())[better]
+
+
+def _by_network(name: str, values: Tensor) -> Tensor:
+    """A view with the networks first; matrices between hidden layers are stacked by layer before that."""
+    return values.transpose(0, 1) if name in ("inner", "biases") else values
 
 
 class Shuffled:
@@ -118,8 +149,8 @@ class Shuffled:
 
 
 def _groups(networks: Networks) -> list[dict[str, Any]]:
-    """Scales of columns are learnt quickly, biases slowly and without decay."""
+    """Scales of columns are learnt quickly, biases slowly."""
     of_factors = {"params": [networks.factors], "lr": RATE * FACTORS_RATE}
-    of_biases = {"params": [networks.biases, networks.last_bias], "lr": RATE * BIASES_RATE, "weight_decay": 0.0}
+    of_biases = {"params": [networks.biases, networks.last_bias], "lr": RATE * BIASES_RATE}
     of_weights = {"params": [networks.first, networks.inner, networks.last], "lr": RATE}
     return [group | {"initial_lr": group["lr"]} for group in (of_factors, of_biases, of_weights)]
