@@ -1,0 +1,81 @@
+"""What a `DeepGPModel` is trained by, and how.
+
+    E_q(v)[log N(y; c, K(v) + noise)] − Σ_ℓ KL(q(v_ℓ) ‖ p(v_ℓ)) + log p(θ)                               (`outcome`)
+
+The expectation is taken over a few fixed paths, so that the bound is a function of the parameters, which L-BFGS can climb.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import torch
+from botorch.optim.core import scipy_minimize
+from botorch.optim.utils import get_parameters_and_bounds
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.mlls import MarginalLogLikelihood
+from jaxtyping import Float64
+from linear_operator.utils.cholesky import psd_safe_cholesky
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from actgp.botorch.model import DeepGPModel
+
+LOG_2PI = 1.8378770664093453
+COLD_STEPS, WARM_STEPS = 80, 30
+EXACT_STEPS = 100
+
+
+class DeepEvidence(MarginalLogLikelihood):
+    """The bound, in nats for each row, of all outcomes together; for a single layer, the log evidence.
+
+    Args:
+        likelihood: That of the model.
+        model: A `DeepGPModel`.
+
+    Example:
+        >>> import torch
+        >>> from botorch.fit import fit_gpytorch_mll
+        >>> from actgp.botorch import DeepEvidence, DeepGPModel
+        >>> X = torch.rand(20, 2, dtype=torch.float64)
+        >>> model = DeepGPModel(X, X.sum(-1, keepdim=True))
+        >>> mll = fit_gpytorch_mll(DeepEvidence(model.likelihood, model))
+    """
+
+    model: "DeepGPModel"
+
+    def forward(self, function_dist: MultivariateNormal, target: Tensor) -> Float64[Tensor, ""]:
+        """The bound for what the model gives in training mode, batched over paths, and standardised targets."""
+        outcomes = self.model.outcomes
+        y = target.reshape(len(outcomes), 1, -1)  # [m, 1, N]
+        noise = torch.stack([outcome.noise.expand(y.shape[-1]) for outcome in outcomes]).unsqueeze(1)
+        shape = len(outcomes), -1, y.shape[-1]
+        mean = function_dist.mean.reshape(shape)  # [m, S, N]
+        K = function_dist.covariance_matrix.reshape(*shape, y.shape[-1])
+        evidence = log_density(y - mean, K + torch.diag_embed(noise)).mean(-1)  # [m]
+        kl = torch.stack([outcome.kl() for outcome in outcomes])
+        return ((evidence - kl).sum() + self._log_prior()) / y.shape[-1]
+
+    def _log_prior(self) -> Tensor:
+        found = [prior.log_prob(value(module)).sum() for _, module, prior, value, _ in self.model.named_priors()]
+        return torch.stack(found).sum() if found else torch.zeros(())
+
+
+def log_density(residual: Float64[Tensor, "*b N"], K: Float64[Tensor, "*b N N"]) -> Float64[Tensor, "*b"]:
+    """Log N(residual; 0, K)."""
+    L = psd_safe_cholesky(K)
+    white = torch.linalg.solve_triangular(L, residual.unsqueeze(-1), upper=False).squeeze(-1)
+    volume = L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return -0.5 * (white.square().sum(-1) + white.shape[-1] * LOG_2PI) - volume
+
+
+def climb(model: "DeepGPModel", num_steps: int) -> None:
+    """L-BFGS on the bound."""
+    mll = DeepEvidence(model.likelihood, model).train()
+    parameters, bounds = get_parameters_and_bounds(model, requires_grad=True)
+
+    def descent() -> tuple[Tensor, Sequence[Tensor | None]]:
+        loss = -mll(model(*model.train_inputs), model.train_targets)
+        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        return loss.detach(), [None if g is None else g.contiguous() for g in gradients]
+
+    scipy_minimize(cast("object", descent), parameters, bounds=bounds, options={"maxiter": num_steps})
