@@ -4,10 +4,12 @@ Importing this module registers two things with BoTorch: the sampler of `Functio
 one after the other, and paths of `DeepGPModel` for pathwise Thompson sampling.
 """
 
-import importlib.util
+import importlib
 
-if importlib.util.find_spec("botorch") is None:
-    raise ImportError("actgp.botorch needs BoTorch, which is not installed; pip install 'actgp[botorch]'")
+try:
+    importlib.import_module("botorch.models")
+except ModuleNotFoundError as error:
+    raise ImportError(f"actgp.botorch needs BoTorch, got {error}; pip install 'actgp[botorch]'") from error
 
 from actgp.botorch.evidence import DeepEvidence
 from actgp.botorch.model import DeepGPModel

@@ -1,0 +1,36 @@
+"""Small models, trained once."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from actgp.botorch import DeepGPModel
+
+
+def rows(number: int, columns: int, seed: int) -> Tensor:
+    return torch.rand(number, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def values(X: Tensor) -> Tensor:
+    """Two outcomes, one with a cliff."""
+    return torch.stack([torch.tanh(8 * (X[..., 0] - X[..., 1])) + X[..., 0], -(X - 0.4).square().sum(-1)], -1)
+
+
+@pytest.fixture(scope="module")
+def X() -> Tensor:
+    return rows(18, 2, seed=0)
+
+
+@pytest.fixture(scope="module")
+def points() -> Tensor:
+    return rows(6, 2, seed=1).reshape(2, 3, 2)
+
+
+@pytest.fixture(scope="module")
+def model(X: Tensor) -> DeepGPModel:
+    return DeepGPModel(X, values(X)[:, :1], num_paths=4, num_functions=32).fit()
+
+
+@pytest.fixture(scope="module")
+def two(X: Tensor) -> DeepGPModel:
+    return DeepGPModel(X, 5 + 3 * values(X), num_paths=4, num_functions=32).fit()
