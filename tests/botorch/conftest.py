@@ -1,19 +1,10 @@
 """Small models, trained once."""
 
 import pytest
-import torch
+from small_problem import rows, values
 from torch import Tensor
 
 from actgp.botorch import DeepGPModel
-
-
-def rows(number: int, columns: int, seed: int) -> Tensor:
-    return torch.rand(number, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def values(X: Tensor) -> Tensor:
-    """Two outcomes, one with a cliff."""
-    return torch.stack([torch.tanh(8 * (X[..., 0] - X[..., 1])) + X[..., 0], -(X - 0.4).square().sum(-1)], -1)
 
 
 @pytest.fixture(scope="module")

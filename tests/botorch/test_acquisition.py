@@ -21,7 +21,7 @@ from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.pathwise import get_matheron_path_model
-from conftest import rows, values
+from small_problem import rows, values
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -50,7 +50,7 @@ def test_acquisition_functions_are_optimised(model: DeepGPModel, X: Tensor, name
     elsewhere = acquisition(at)
     assert elsewhere.shape == (10,)
     assert_close(acquisition(at[:1]), elsewhere[:1])
-    found, value = best(acquisition, q)
+    _, value = best(acquisition, q)
     assert value >= elsewhere.max()
     fixed, _ = best(acquisition, q, fixed_features={0: 0.3})
     assert_close(fixed[:, 0], torch.full((q,), 0.3, dtype=torch.float64))

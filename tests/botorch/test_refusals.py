@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import torch
-from conftest import values
+from small_problem import values
 from torch import Tensor
 
 import actgp
@@ -16,12 +16,14 @@ def test_data(X: Tensor) -> None:
     Y = values(X)
     with pytest.raises(TypeError, match="train_X must be float64, got torch.float32; convert it with train_X.double()"):
         DeepGPModel(X.float(), Y)
-    with pytest.raises(ValueError, match=r"train_Y must be a matrix of at least one row, got shape \[18\]; for a single"):
+    with pytest.raises(
+        ValueError, match=r"train_Y must be a matrix of at least one row, got shape \[18\]; for a single"
+    ):
         DeepGPModel(X, Y[:, 0])
     with pytest.raises(ValueError, match=r"must have the same rows, got shapes \[\[18, 2\], \[17, 2\]\]; align them"):
         DeepGPModel(X, Y[1:])
     with pytest.raises(ValueError, match="train_Y must be finite, got 1 NaN"):
-        DeepGPModel(X, torch.where(Y == Y.max(), torch.nan, Y))
+        DeepGPModel(X, Y.masked_fill(Y.max() == Y, torch.nan))
 
 
 def test_arguments(X: Tensor) -> None:
@@ -33,9 +35,13 @@ def test_arguments(X: Tensor) -> None:
 
 def test_conditioned_models_are_neither_trained_nor_drawn_from(model: DeepGPModel, X: Tensor) -> None:
     conditioned = model.condition_on_observations(X[:1] / 2, values(X)[:1, :1])
-    with pytest.raises(RuntimeError, match="conditioned on observations cannot be trained, got one; build a DeepGPModel"):
+    with pytest.raises(
+        RuntimeError, match="conditioned on observations cannot be trained, got one; build a DeepGPModel"
+    ):
         conditioned.fit()
-    with pytest.raises(ValueError, match="functions are drawn from a model of its training data, got one that was condit"):
+    with pytest.raises(
+        ValueError, match="functions are drawn from a model of its training data, got one that was condit"
+    ):
         DeepGPPaths(conditioned, torch.Size([2]))
 
 

@@ -2,11 +2,12 @@
 
     E_q(v)[log N(y; c, K(v) + noise)] − Σ_ℓ KL(q(v_ℓ) ‖ p(v_ℓ)) + log p(θ)                               (`outcome`)
 
-The expectation is taken over a few fixed paths, so that the bound is a function of the parameters, which L-BFGS can climb.
+The expectation is taken over a few fixed paths, so that the bound is a function of the parameters, for L-BFGS.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from math import inf, nan
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from botorch.optim.core import scipy_minimize
@@ -15,6 +16,7 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.mlls import MarginalLogLikelihood
 from jaxtyping import Float64
 from linear_operator.utils.cholesky import psd_safe_cholesky
+from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -69,13 +71,28 @@ def log_density(residual: Float64[Tensor, "*b N"], K: Float64[Tensor, "*b N N"])
 
 
 def climb(model: "DeepGPModel", num_steps: int) -> None:
-    """L-BFGS on the bound."""
+    """L-BFGS on the bound, to the best parameters that it has seen; steps to where there is no bound end it."""
     mll = DeepEvidence(model.likelihood, model).train()
     parameters, bounds = get_parameters_and_bounds(model, requires_grad=True)
+    least, best = inf, [p.detach().clone() for p in parameters.values()]
 
-    def descent() -> tuple[Tensor, Sequence[Tensor | None]]:
-        loss = -mll(model(*model.train_inputs), model.train_targets)
-        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-        return loss.detach(), [None if g is None else g.contiguous() for g in gradients]
+    def descent() -> tuple[Tensor, Sequence[Tensor]]:
+        nonlocal least, best
+        nowhere = torch.full((), nan, dtype=torch.float64), [torch.zeros_like(p) for p in parameters.values()]
+        if not all(p.isfinite().all() for p in parameters.values()):
+            return nowhere
+        try:
+            loss = -mll(model(*model.train_inputs), model.train_targets)
+        except (NotPSDError, NanError):
+            return nowhere
+        gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True, allow_unused=True)
+        if not all(values.isfinite().all() for values in (loss, *gradients)):
+            return nowhere
+        if loss < least:
+            least, best = loss.item(), [p.detach().clone() for p in parameters.values()]
+        return loss.detach(), [gradient.contiguous() for gradient in gradients]
 
-    scipy_minimize(cast("object", descent), parameters, bounds=bounds, options={"maxiter": num_steps})
+    scipy_minimize(cast("Any", descent), parameters, bounds=bounds, options={"maxiter": num_steps})
+    with torch.no_grad():
+        for parameter, value in zip(parameters.values(), best, strict=True):
+            parameter.copy_(value)

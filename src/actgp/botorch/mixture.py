@@ -5,12 +5,12 @@ With H_s the rows along path s, K_s = k(H_s, H_s) + noise = L_s L_sᵀ and h_s w
     mean_s(x) = c + k(h_s, H_s) K_s⁻¹ (y − c)
     cov_s(x, x') = k(h_s, h_s') − k(h_s, H_s) K_s⁻¹ k(H_s, h_s')
 
-and R functions are drawn along each path by Matheron's rule (Wilson et al., 2020), from φ with φᵀφ ≈ k and ω, ε ~ N(0, 1):
+and R functions are drawn along each path by Matheron's rule (Wilson et al., 2020), from φᵀφ ≈ k and ω, ε ~ N(0, 1):
 
     f_sr(x) = c + φ(h_s)ᵀ ω_sr + k(h_s, H_s) K_s⁻¹ (y − c − φ(H_s)ᵀ ω_sr − √noise ε_sr)
 
-The mean is the function with ω = ε = 0, and stands first. Observing more rows extends L and the coefficients by the block
-inverse: with B = k(H, H') and C Cᵀ = k(H', H') + noise' − Bᵀ K⁻¹ B,
+The mean is the function with ω = ε = 0, and stands first. Observing more rows extends L and the coefficients by the
+block inverse: with B = k(H, H') and C Cᵀ = k(H', H') + noise' − Bᵀ K⁻¹ B,
 
     [ K  B  ]⁻¹ [ r  ]   [ K⁻¹ r − K⁻¹ B β ]
     [ Bᵀ K' ]   [ r' ] = [        β        ],     β = (C Cᵀ)⁻¹ (r' − Bᵀ K⁻¹ r)
@@ -96,9 +96,7 @@ class Mixture:
         values = self.functions_at(self.bent(X))[..., 1:]  # [*b, S, N, R]
         return values.movedim(-1, -3).flatten(-3, -2)  # [*b, R, S, N] to [*b, RS, N]
 
-    def moments(
-        self, X: Float64[Tensor, "*b N D"]
-    ) -> tuple[Float64[Tensor, "*b N"], Float64[Tensor, "*b N N"]]:
+    def moments(self, X: Float64[Tensor, "*b N D"]) -> tuple[Float64[Tensor, "*b N"], Float64[Tensor, "*b N N"]]:
         """Mean and covariance of the mixture: E cov_s + Cov mean_s."""
         h = self.bent(X)
         cross = self._covariance(h, self.H)  # [*b, S, N, n]

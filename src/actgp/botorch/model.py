@@ -12,11 +12,11 @@ from botorch.models.transforms.outcome import OutcomeTransform, Standardize
 from botorch.models.utils import validate_input_scaling
 from botorch.posteriors import Posterior
 from botorch.utils.types import DEFAULT
-from gpytorch.models import GP
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import Likelihood, LikelihoodList
 from gpytorch.mlls import MarginalLogLikelihood
+from gpytorch.models import GP
 from jaxtyping import Float64
 from torch import Tensor, nn
 
@@ -33,8 +33,8 @@ TRAINING_PATHS = 8
 class DeepGPModel(Model, GP, FantasizeMixin):
     """A deep GP for Bayesian optimisation: an exact GP whose inputs are bent by hidden layers (`outcome`).
 
-    Its posterior is a set of functions, drawn once, so that calls agree with each other; `moment_matched` gives the same
-    posterior as a Gaussian. Outcomes are independent deep GPs.
+    Its posterior is a set of functions, drawn once, so that calls agree with each other; `moment_matched` gives the
+    same posterior as a Gaussian. Outcomes are independent deep GPs.
 
     Args:
         train_X: Inputs, [n, d], in the unit cube after the input transform, in float64.
@@ -158,7 +158,8 @@ class DeepGPModel(Model, GP, FantasizeMixin):
         """The last layer's prior along a few fixed paths: a batch [S], or [m, S] for several outcomes."""
         if self._observed:
             raise RuntimeError(
-                "a model that was conditioned on observations cannot be trained, got one; build a DeepGPModel of all rows"
+                "a model that was conditioned on observations cannot be trained, got one; "
+                "build a DeepGPModel of all rows"
             )
         if self.training:
             X = self.transform_inputs(X)
@@ -256,7 +257,7 @@ class DeepGPModel(Model, GP, FantasizeMixin):
         return transform.subset_output(output_indices)
 
     def moment_matched(self) -> MomentMatchedDeepGP:
-        """The same posterior as a Gaussian with its mean and covariance: for analytic acquisition functions, and qKG."""
+        """The same posterior as a Gaussian, with its mean and covariance."""
         return MomentMatchedDeepGP(self, tuple(mixture.without_functions() for mixture in self.mixtures()))
 
     def subset_output(self, idcs: list[int]) -> "DeepGPModel":

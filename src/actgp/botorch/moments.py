@@ -69,9 +69,8 @@ class MomentMatchedDeepGP(Model, FantasizeMixin):
         variance = deep.noise_at(found[0][0], chosen, observation_noise)
         gaussians = []
         for j, (mean, covariance) in enumerate(found):
-            if variance is not None:
-                covariance = covariance + torch.diag_embed(variance[..., j].expand_as(mean))
-            gaussians.append(MultivariateNormal(mean, covariance))
+            noise = 0.0 if variance is None else torch.diag_embed(variance[..., j].expand_as(mean))
+            gaussians.append(MultivariateNormal(mean, covariance + noise))
         joint = gaussians[0] if len(chosen) == 1 else MultitaskMultivariateNormal.from_independent_mvns(gaussians)
         posterior: Posterior = GPyTorchPosterior(joint)
         if (transform := deep.outcome_transform_of(output_indices)) is not None:
