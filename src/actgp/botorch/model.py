@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -100,7 +100,7 @@ class DeepGPModel(Model, GP, FantasizeMixin):
             outcome_gp(X.shape[-1], num_layers, num_inducing, copy.deepcopy(covar_module), noise, self.seed)
             for noise in noises
         ]
-        self.outcomes = nn.ModuleList(outcomes)
+        self.parts = nn.ModuleList(outcomes)
         if outcome_transform is not None:
             self.outcome_transform = outcome_transform.eval()
         if input_transform is not None:
@@ -113,6 +113,11 @@ class DeepGPModel(Model, GP, FantasizeMixin):
         self.eval()
 
     @property
+    def outcomes(self) -> list[OutcomeGP]:
+        """The deep GP of each outcome."""
+        return [cast("OutcomeGP", part) for part in self.parts]
+
+    @property
     def num_outputs(self) -> int:
         return len(self.outcomes)
 
@@ -123,6 +128,11 @@ class DeepGPModel(Model, GP, FantasizeMixin):
             return torch.Size([])
         found = self.mixtures()[0]
         return torch.broadcast_shapes(found.H.shape[:-3], found.coefficients.shape[:-3])
+
+    @property
+    def has_hidden_layers(self) -> bool:
+        """Whether it is more than an exact GP."""
+        return len(self.outcomes[0].layers) > 0
 
     @property
     def is_conditioned(self) -> bool:
@@ -166,7 +176,7 @@ class DeepGPModel(Model, GP, FantasizeMixin):
         means, covariances = [], []
         for outcome in self.outcomes:
             generator = torch.Generator().manual_seed(self.seed)
-            weights = outcome.weights(TRAINING_PATHS if outcome.layers else 1, generator)
+            weights = outcome.weights(TRAINING_PATHS if self.has_hidden_layers else 1, generator)
             H = outcome.bent(X.unsqueeze(0), weights, outcome.whitenings())
             means.append(outcome.mean_module(H))
             covariances.append(outcome.covar_module(H).to_dense())
@@ -179,7 +189,7 @@ class DeepGPModel(Model, GP, FantasizeMixin):
         self.train()
         if not self._warm:
             climb(self._with([outcome.one_layer() for outcome in self.outcomes]).train(), EXACT_STEPS)
-        if self.outcomes[0].layers:
+        if self.has_hidden_layers:
             climb(self, WARM_STEPS if self._warm else COLD_STEPS)
         return self.eval()
 
@@ -201,7 +211,7 @@ class DeepGPModel(Model, GP, FantasizeMixin):
         if self._mixtures is None:
             self.eval()
             X, Y = self.train_inputs[0], self.train_targets.reshape(self.num_outputs, -1)
-            S = self.num_paths if self.outcomes[0].layers else 1  # without hidden layers, all paths are the same
+            S = self.num_paths if self.has_hidden_layers else 1  # without hidden layers, all paths are the same
             self._mixtures = tuple(
                 condition(outcome, X, y, S, self.num_functions // S, self.seed + i)
                 for i, (outcome, y) in enumerate(zip(self.outcomes, Y, strict=True))
@@ -307,7 +317,7 @@ class DeepGPModel(Model, GP, FantasizeMixin):
         model = DeepGPModel.__new__(DeepGPModel)
         GP.__init__(model)
         model.num_paths, model.num_functions, model.seed = self.num_paths, self.num_functions, self.seed
-        model.outcomes = nn.ModuleList(outcomes)
+        model.parts = nn.ModuleList(outcomes)
         for name in ("outcome_transform", "input_transform"):
             if hasattr(self, name):
                 setattr(model, name, getattr(self, name))
@@ -319,7 +329,7 @@ class DeepGPModel(Model, GP, FantasizeMixin):
         return model
 
 
-def _forget(model: nn.Module, *_: Any) -> None:
+def _forget(model: DeepGPModel, *_: Any) -> None:
     """Parameters have changed."""
     model._mixtures = None
 

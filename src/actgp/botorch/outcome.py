@@ -14,6 +14,7 @@ This is the bound of Salimbeni and Deisenroth (2017) with the last layer's q(u |
 
 from collections.abc import Sequence
 from math import log
+from typing import cast
 
 import torch
 from botorch.models.utils.gpytorch_modules import (
@@ -62,6 +63,11 @@ class OutcomeGP(Module):
         self.likelihood = likelihood
         self.mean_module = mean_module
 
+    @property
+    def hidden_layers(self) -> list[GPLayer]:
+        """All layers but the last."""
+        return [cast("GPLayer", layer) for layer in self.layers]
+
     def one_layer(self) -> "OutcomeGP":
         """The exact GP that is its last layer; the parts are shared."""
         return OutcomeGP((), self.covar_module, self.likelihood, self.mean_module)
@@ -75,7 +81,7 @@ class OutcomeGP(Module):
     def weights(self, num_paths: int, generator: torch.Generator) -> Weights:
         """v = m + S ε of each hidden layer; the second half of ε mirrors the first."""
         drawn = []
-        for layer in self.layers:
+        for layer in self.hidden_layers:
             M, D = layer.q.mean.shape
             half = torch.randn(-(-num_paths // 2), M, D, dtype=torch.float64, generator=generator)
             noise = torch.cat([half, -half])[:num_paths].to(layer.q.mean)
@@ -84,21 +90,21 @@ class OutcomeGP(Module):
 
     def whitenings(self) -> tuple[Whitening, ...]:
         """What does not depend on x of each hidden layer."""
-        return tuple(whitening(layer.features, layer.kernel) for layer in self.layers)
+        return tuple(whitening(layer.features, layer.kernel) for layer in self.hidden_layers)
 
     def bent(
         self, X: Float64[Tensor, "#S N D"], weights: Weights, found: tuple[Whitening, ...]
     ) -> Float64[Tensor, "S N D"]:
         """Where each path takes inputs: the same for all paths, or some for each."""
         h = 2 * X - 1
-        for layer, v, w in zip(self.layers, weights, found, strict=True):
+        for layer, v, w in zip(self.hidden_layers, weights, found, strict=True):
             A = kernel_products(layer.features, layer.kernel, h.flatten(0, 1), w.R, w)[0]
             h = h + A.unflatten(0, h.shape[:2]) @ v
         return (h + 1) / 2
 
     def kl(self) -> Float64[Tensor, ""]:
         """Σ KL(q(v) ‖ p(v)) of the hidden layers."""
-        return sum((layer.kl() for layer in self.layers), torch.zeros(()).to(self.mean_module.constant))
+        return sum((layer.kl() for layer in self.hidden_layers), torch.zeros(()).to(self.mean_module.constant))
 
 
 def outcome_gp(

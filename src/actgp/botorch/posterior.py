@@ -31,7 +31,7 @@ class FunctionsSampler(MCSampler):
         """There are none to update."""
 
 
-@GetSampler.register(FunctionsPosterior)
+@GetSampler.register(FunctionsPosterior)  # type: ignore[untyped-decorator]
 def _functions_sampler(
     posterior: FunctionsPosterior, sample_shape: torch.Size, *, seed: int | None = None
 ) -> FunctionsSampler:

@@ -55,6 +55,6 @@ class DeepGPPaths(SamplePath):
         """Of no meaning here: functions are no batch of models."""
 
 
-@DrawMatheronPaths.register(DeepGPModel)
+@DrawMatheronPaths.register(DeepGPModel)  # type: ignore[untyped-decorator]
 def _draw(model: DeepGPModel, *, sample_shape: torch.Size, **kwargs: Any) -> DeepGPPaths:
     return DeepGPPaths(model, sample_shape)
