@@ -1,6 +1,7 @@
 """Bayesian optimisation with a deep GP, beside BoTorch's own models: the regret curves of docs/optimisation.md.
 
 python -m benchmarks.optimisation [--seeds 10]     (results/optimisation.jsonl; run again, it does what is missing)
+python -m benchmarks.optimisation --times          (adds what fits and posteriors cost)
 
 Each run begins with Sobol points, the same for all models, and adds one evaluation at a time, where log expected
 improvement is largest. There is no noise. Models are made anew after each evaluation; the deep GP takes over the
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import torch
 import typer
@@ -33,6 +34,7 @@ from torch.quasirandom import SobolEngine
 from actgp.botorch import DeepGPModel
 from actgp_experiments.store import Record, Store
 
+T = TypeVar("T")
 RESULTS = Path(__file__).parents[1] / "results/optimisation.jsonl"
 RESTARTS, RAW, STEPS = 4, 256, 50  # of the optimiser of acquisition functions
 
@@ -150,14 +152,44 @@ def run(cell: Cell) -> Record:
     }
 
 
+def times() -> Record:
+    """CPU seconds of fits, of conditioning on a row, and of a batch of 50 posteriors of one point in six dimensions."""
+    generator = torch.Generator().manual_seed(0)
+    seconds: dict[str, dict[str, float]] = {}
+    for rows in (20, 20, 100, 200):  # the first time, things are imported and compiled
+        X = torch.rand(rows + 1, 6, dtype=torch.float64, generator=generator)
+        y = -PROBLEMS["Hartmann-6"].function(X)[:, None]
+        at = X[:50].repeat(50, 1)[:50].unsqueeze(1)
+        found = seconds[str(rows)] = {}
+        found["SingleTaskGP"], _ = _timed(lambda: Exact()(X[:-1], y[:-1]))  # noqa: B023
+        found["cold fit"], model = _timed(lambda: DeepGPModel(X[:-1], y[:-1], num_functions=64).fit())  # noqa: B023
+        found["warm fit"], _ = _timed(lambda: DeepGPModel(X, y).warm_start(model).fit())  # noqa: B023
+        found["first posterior"], _ = _timed(lambda: model.posterior(at))  # noqa: B023
+        found["posterior"], _ = _timed(lambda: model.posterior(at))  # noqa: B023
+        found["conditioning"], _ = _timed(lambda: model.condition_on_observations(X[-1:], y[-1:]))  # noqa: B023
+    return {"times": seconds, "revision": _revision()}
+
+
+def _timed(call: Callable[[], T]) -> tuple[float, T]:
+    began = time.process_time()
+    result = call()
+    return round(time.process_time() - began, 4), result
+
+
 def main(
     seeds: Annotated[int, typer.Option(help="how many runs of each")] = 10,
     model: Annotated[list[str] | None, typer.Option(help="only these")] = None,
+    only_times: Annotated[
+        bool, typer.Option("--times", help="what fits and posteriors cost, and nothing else")
+    ] = False,
 ) -> None:
     """Runs what is missing."""
     store, console = Store(RESULTS), Console()
     store.claim()
-    done = [record["cell"] for record in store.records()]
+    if only_times:
+        store.append(times())
+        return
+    done = [record["cell"] for record in store.records() if "cell" in record]
     for seed, problem, name in product(range(seeds), PROBLEMS, model or ["SingleTaskGP", "DeepGPModel"]):
         cell = Cell(problem, name, seed)
         if asdict(cell) not in done:
