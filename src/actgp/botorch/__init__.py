@@ -1,7 +1,8 @@
 """Deep GPs as models of BoTorch.
 
-Importing this module registers two things with BoTorch: the sampler of `FunctionsPosterior`, which takes its functions
-one after the other, and paths of `DeepGPModel` for pathwise Thompson sampling.
+Importing this module registers three things with BoTorch: the sampler of `FunctionsPosterior`, which takes its
+functions one after the other; paths of `DeepGPModel` for pathwise Thompson sampling; and features of zonal kernels,
+with which models of BoTorch's own draw functions.
 """
 
 import importlib
@@ -12,6 +13,7 @@ except ModuleNotFoundError as error:
     raise ImportError(f"actgp.botorch needs BoTorch, got {error}; pip install 'actgp[botorch]'") from error
 
 from actgp.botorch.evidence import DeepEvidence
+from actgp.botorch.feature_maps import ZonalFeatureMap
 from actgp.botorch.model import DeepGPModel
 from actgp.botorch.moments import MomentMatchedDeepGP
 from actgp.botorch.posterior import FunctionsPosterior, FunctionsSampler
@@ -24,4 +26,5 @@ __all__ = [
     "FunctionsPosterior",
     "FunctionsSampler",
     "MomentMatchedDeepGP",
+    "ZonalFeatureMap",
 ]

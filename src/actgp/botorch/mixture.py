@@ -20,7 +20,8 @@ import copy
 from dataclasses import dataclass, replace
 
 import torch
-from botorch.sampling.pathwise.features import KernelFeatureMap, gen_kernel_features
+from botorch.sampling.pathwise.features import gen_kernel_features
+from botorch.sampling.pathwise.features.maps import FeatureMap
 from jaxtyping import Float64
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
@@ -35,7 +36,7 @@ NUM_FEATURES = 1024  # of φ
 class Prior:
     """Functions drawn from the last layer's prior: φ(h)ᵀ ω."""
 
-    features: KernelFeatureMap
+    features: FeatureMap
     amplitudes: Float64[Tensor, "S F R"]
 
     def __call__(self, h: Float64[Tensor, "*batch S N D"]) -> Float64[Tensor, "*batch S N R"]:
