@@ -115,7 +115,7 @@ def test_gpytorchs_sparse_gp(X: Tensor, generator: torch.Generator) -> None:
 
 
 def test_gpytorchs_deep_gp(X: Tensor) -> None:
-    """Kernels serve there, batched over outputs; a GPLayer does not: it gives marginals, and samples are the model's."""
+    """Kernels serve there, batched over outputs. A GPLayer does not: it gives marginals, and the model samples."""
 
     class Layer(gpytorch.models.deep_gps.DeepGPLayer):
         def __init__(self, outputs: int | None) -> None:
