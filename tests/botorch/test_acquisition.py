@@ -95,6 +95,17 @@ def test_look_ahead(model: DeepGPModel, X: Tensor) -> None:
     assert torch.isfinite(qMaxValueEntropy(moments, rows(50, 2, seed=4))(X[:4].unsqueeze(1))).all()
 
 
+@pytest.mark.parametrize("outcomes", [1, 2])
+def test_fantasies_with_known_noise(X: Tensor, outcomes: int) -> None:
+    Y = values(X)[:, :outcomes]
+    model = DeepGPModel(X, Y, torch.full_like(Y, 1e-3), num_paths=2, num_functions=8)
+    for kind in (model, model.moment_matched()):
+        sampler = get_sampler(kind.posterior(X[:2]), torch.Size([3]))
+        fantasies = kind.fantasize(rows(10, 2, seed=6).reshape(5, 2, 2), sampler)
+        assert fantasies.batch_shape == (3, 5)
+        assert fantasies.posterior(X[:4]).mean.shape == (3, 5, 4, outcomes)
+
+
 def test_thompson_sampling(two: DeepGPModel, model: DeepGPModel, X: Tensor) -> None:
     found, _ = best(PathwiseThompsonSampling(model), 3)
     assert found.shape == (3, 2)

@@ -51,9 +51,6 @@ class MomentMatchedDeepGP(Model, FantasizeMixin):
         """The inputs of the model."""
         return self.deep.train_inputs
 
-    def set_train_data(self, inputs: Tensor, targets: Tensor | None = None, strict: bool = True) -> None:
-        """Not for this model: it has none of its own."""
-
     def posterior(
         self,
         X: Float64[Tensor, "*b q d"],
