@@ -42,7 +42,7 @@ def best(acquisition: AcquisitionFunction, q: int, **arguments: object) -> tuple
 
 @pytest.mark.parametrize("matched", [False, True], ids=["functions", "moments"])
 @pytest.mark.parametrize("name", list(ACQUISITIONS))
-@pytest.mark.filterwarnings("ignore:Optimization failed")
+@pytest.mark.filterwarnings("ignore:Optimization failed", "ignore:A not p.d., added jitter")
 def test_acquisition_functions_are_optimised(model: DeepGPModel, X: Tensor, name: str, matched: bool) -> None:
     acquisition = ACQUISITIONS[name](model.moment_matched() if matched else model, X)
     q = 1 if name == "LogEI" else 2
@@ -67,7 +67,7 @@ def test_samples_are_the_functions(two: DeepGPModel, points: Tensor) -> None:
 
 
 @pytest.mark.parametrize("matched", [False, True], ids=["functions", "moments"])
-@pytest.mark.filterwarnings("ignore:Optimization failed")
+@pytest.mark.filterwarnings("ignore:Optimization failed", "ignore:A not p.d., added jitter")
 def test_several_outcomes(two: DeepGPModel, X: Tensor, matched: bool) -> None:
     model = two.moment_matched() if matched else two
     hypervolume = qLogNoisyExpectedHypervolumeImprovement(model, [4.0, 4.0], X, prune_baseline=True)

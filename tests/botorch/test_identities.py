@@ -85,6 +85,13 @@ def test_gradients(two: DeepGPModel, points: Tensor) -> None:
     assert all(p.grad is None for p in two.parameters())  # parameters stay out of it
 
 
+@pytest.mark.filterwarnings("ignore:A not p.d., added jitter")
+def test_points_may_coincide(model: DeepGPModel, X: Tensor) -> None:
+    same = model.moment_matched().posterior(X[:1].expand(3, 2))
+    samples = same.rsample(torch.Size([4]))
+    assert_close(samples[:, 0], samples[:, 2], rtol=0, atol=0.02)
+
+
 def test_functions_pass_through_the_data(X: Tensor, points: Tensor) -> None:
     Y = values(X)[:, :1]
     exact = DeepGPModel(X, Y, torch.full_like(Y, 1e-5), num_paths=4, num_functions=8).fit()

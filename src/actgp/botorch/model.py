@@ -18,6 +18,7 @@ from gpytorch.likelihoods import Likelihood, LikelihoodList
 from gpytorch.mlls import MarginalLogLikelihood
 from gpytorch.models import GP
 from jaxtyping import Float64
+from linear_operator import to_linear_operator
 from torch import Tensor, nn
 
 from actgp import checks
@@ -181,8 +182,8 @@ class DeepGPModel(Model, GP, FantasizeMixin):
             means.append(outcome.mean_module(H))
             covariances.append(outcome.covar_module(H).to_dense())
         if len(means) == 1:
-            return MultivariateNormal(means[0], covariances[0])
-        return MultivariateNormal(torch.stack(means), torch.stack(covariances))
+            return MultivariateNormal(means[0], to_linear_operator(covariances[0]))
+        return MultivariateNormal(torch.stack(means), to_linear_operator(torch.stack(covariances)))
 
     def fit(self) -> "DeepGPModel":
         """Trains the model: first its last layer alone, an exact GP, unless there was a warm start; then everything."""

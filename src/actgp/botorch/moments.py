@@ -9,6 +9,7 @@ from botorch.posteriors import GPyTorchPosterior, Posterior
 from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
 from gpytorch.likelihoods import Likelihood
 from jaxtyping import Float64
+from linear_operator import to_linear_operator
 from torch import Tensor
 
 from actgp.botorch.mixture import Mixture
@@ -67,7 +68,8 @@ class MomentMatchedDeepGP(Model, FantasizeMixin):
         gaussians = []
         for j, (mean, covariance) in enumerate(found):
             noise = 0.0 if variance is None else torch.diag_embed(variance[..., j].expand_as(mean))
-            gaussians.append(MultivariateNormal(mean, covariance + noise))
+            # lazily: gpytorch then decomposes it with jitter, where points are close together
+            gaussians.append(MultivariateNormal(mean, to_linear_operator(covariance + noise)))
         joint = gaussians[0] if len(chosen) == 1 else MultitaskMultivariateNormal.from_independent_mvns(gaussians)
         posterior: Posterior = GPyTorchPosterior(joint)
         if (transform := deep.outcome_transform_of(output_indices)) is not None:
