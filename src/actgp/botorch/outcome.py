@@ -34,8 +34,8 @@ from actgp.features import InducingPoints, Whitening, whitening
 from actgp.kernels import ArcCosine
 from actgp.layers import GPLayer, kernel_products
 
-BEND = 0.04  # of inputs in [−1, 1]: the variance of a hidden layer to begin with, and the median of its prior
-BEND_SPREAD, LENGTHSCALE_SPREAD = 1.5, 0.5  # of the logarithms of that variance and of lengthscales, under their priors
+BEND = 0.004  # of inputs in [−1, 1]: the variance of a hidden layer to begin with, and the median of its prior
+BEND_SPREAD, LENGTHSCALE_SPREAD = 1.0, 0.5  # of the logarithms of that variance and of lengthscales, under their priors
 
 Weights = tuple[Float64[Tensor, "S M D"], ...]
 
