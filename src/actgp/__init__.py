@@ -123,9 +123,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> typing.Any:
-    """The estimators, when they are first used: importing scikit-learn takes as long as importing torch."""
+    """What is imported when it is first used: scikit-learn takes as long as torch, and BoTorch may not be installed."""
     if name in ("DGPClassifier", "DGPRegressor"):
         return getattr(importlib.import_module("actgp.estimators"), name)
+    if name == "botorch":
+        return importlib.import_module("actgp.botorch")
     raise AttributeError(f"module 'actgp' has no attribute {name!r}")
 
 

@@ -5,8 +5,8 @@ Each is an MLP of SiLU units, in the neural tangent parametrisation (Jacot et al
     x_{l+1} = silu(W x_l / √n + b),     W_ij ~ N(0, 1)
 
 so that one learning rate suits layers of any width. Before that, standardised columns z are bent, 2 asinh(z/2): values
-far outside count for less, and still tell rows apart. Each network then scales each column by a factor of its own, which
-is learnt, quickly, and finds the columns that count (RealMLP; Holzmüller et al., 2024).
+far outside count for less, and still tell rows apart. Each network then scales each column by a factor of its own,
+which is learnt, quickly, and finds the columns that count (RealMLP; Holzmüller et al., 2024).
 
 Networks may come in groups that are trained in different ways. The k-th of each group are then blended,
 Σ_g s_g μ_gk(x).

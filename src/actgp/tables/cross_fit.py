@@ -9,8 +9,8 @@ AdamW on the squared error, with rates that fall and rise several times (RealMLP
 
 once with weight decay and once without: smooth functions with noise gain from it, others lose. What both groups say is
 blended by what predicts left-out rows best. Each group ends with the parameters of the step after which left-out rows
-were predicted best, by all folds together: if each network took the step that was best on its own fold, small folds would
-seem better predicted than new rows.
+were predicted best, by all folds together: if each network took the step that was best on its own fold, small folds
+would seem better predicted than new rows.
 """
 
 import copy

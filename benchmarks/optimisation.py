@@ -1,0 +1,206 @@
+"""Bayesian optimisation with a deep GP, beside BoTorch's own models: the regret curves of docs/optimisation.md.
+
+python -m benchmarks.optimisation [--seeds 10]     (results/optimisation.jsonl; run again, it does what is missing)
+python -m benchmarks.optimisation --times          (adds what fits and posteriors cost)
+
+Each run begins with Sobol points, the same for all models, and adds one evaluation at a time, where log expected
+improvement is largest. There is no noise. Models are made anew after each evaluation; the deep GP takes over the
+parameters that it had, the others are fitted as BoTorch fits them.
+"""
+
+import math
+import subprocess
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import torch
+import typer
+from botorch.acquisition import LogExpectedImprovement, qLogExpectedImprovement
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
+from botorch.test_functions import Ackley, Hartmann, Michalewicz
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from rich.console import Console
+from torch import Tensor
+from torch.quasirandom import SobolEngine
+
+from actgp.botorch import DeepGPModel
+from actgp_experiments.store import Record, Store
+
+T = TypeVar("T")
+RESULTS = Path(__file__).parents[1] / "results/optimisation.jsonl"
+RESTARTS, RAW, STEPS = 4, 256, 50  # of the optimiser of acquisition functions
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function on the unit cube, to be minimised.
+
+    Attributes:
+        input_dim: D.
+        function: [N, D] to [N].
+        least: Its minimum.
+    """
+
+    input_dim: int
+    function: Callable[[Tensor], Tensor]
+    least: float
+
+
+def _of_botorch(problem: Any) -> Problem:
+    low, high = problem.bounds.double()
+    return Problem(problem.dim, lambda X: problem(low + (high - low) * X), float(problem.optimal_value))
+
+
+def _chirp(X: Tensor) -> Tensor:
+    """Waves that shorten tenfold along each input: no lengthscale suits all of it."""
+    return (torch.sin(2 * math.pi / (X + 0.15)) * (1 - 0.5 * X)).mean(-1)
+
+
+def _least_of_chirp() -> float:
+    return _chirp(torch.linspace(0, 1, 100_001, dtype=torch.float64)[:, None]).min().item()
+
+
+PROBLEMS: dict[str, Problem] = {
+    "Hartmann-6": _of_botorch(Hartmann(dim=6)),
+    "Ackley-10": _of_botorch(Ackley(dim=10)),
+    "Michalewicz-5": _of_botorch(Michalewicz(dim=5)),
+    "chirp-3": Problem(3, _chirp, _least_of_chirp()),
+}
+
+
+class Exact:
+    """BoTorch's `SingleTaskGP`."""
+
+    def __call__(self, X: Tensor, y: Tensor) -> AcquisitionFunction:
+        """Fits, and returns what is to be maximised next, for values y to be maximised."""
+        model = SingleTaskGP(X, y)
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        return LogExpectedImprovement(model, y.max())
+
+
+class Deep:
+    """`DeepGPModel`, as a Gaussian."""
+
+    def __init__(self) -> None:
+        self.last: DeepGPModel | None = None
+
+    def model(self, X: Tensor, y: Tensor) -> DeepGPModel:
+        """Fits, from where it was."""
+        model = DeepGPModel(X, y)
+        self.last = (model if self.last is None or len(X) % 10 == 0 else model.warm_start(self.last)).fit()
+        return self.last
+
+    def __call__(self, X: Tensor, y: Tensor) -> AcquisitionFunction:
+        """Fits, and returns what is to be maximised next, for values y to be maximised."""
+        return LogExpectedImprovement(self.model(X, y).moment_matched(), y.max())
+
+
+class DeepFunctions(Deep):
+    """`DeepGPModel`, as functions."""
+
+    def __call__(self, X: Tensor, y: Tensor) -> AcquisitionFunction:
+        return qLogExpectedImprovement(self.model(X, y), y.max())
+
+
+MODELS: dict[str, Callable[[], Callable[[Tensor, Tensor], AcquisitionFunction]]] = {
+    "SingleTaskGP": Exact,
+    "DeepGPModel": Deep,
+    "DeepGPModel, functions": DeepFunctions,
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run."""
+
+    problem: str
+    model: str
+    seed: int
+    initial: int = 20
+    evaluations: int = 50
+
+
+def run(cell: Cell) -> Record:
+    """Minimises one function with one model."""
+    problem, began = PROBLEMS[cell.problem], time.process_time()
+    propose = MODELS[cell.model]()
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, problem.input_dim)
+    X = SobolEngine(problem.input_dim, scramble=True, seed=cell.seed).draw(cell.initial, dtype=torch.float64)
+    y = problem.function(X)
+    with torch.random.fork_rng():
+        torch.manual_seed(cell.seed)  # BoTorch draws the points that it starts from
+        while len(X) < cell.initial + cell.evaluations:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of optimisers that stop early
+                acquisition = propose(X, -y[:, None])
+                found, _ = optimize_acqf(acquisition, bounds, 1, RESTARTS, RAW, options={"maxiter": STEPS})
+            X, y = torch.cat([X, found]), torch.cat([y, problem.function(found)])
+    regret = (y - problem.least).cummin(0).values[cell.initial - 1 :]
+    return {
+        "cell": asdict(cell),
+        "regret": [round(value, 6) for value in regret.tolist()],
+        "cpu_seconds": round(time.process_time() - began, 1),
+        "revision": _revision(),
+    }
+
+
+def times() -> Record:
+    """CPU seconds of fits, of conditioning on a row, and of a batch of 50 posteriors of one point in six dimensions."""
+    generator = torch.Generator().manual_seed(0)
+    seconds: dict[str, dict[str, float]] = {}
+    for rows in (20, 20, 100, 200):  # the first time, things are imported and compiled
+        X = torch.rand(rows + 1, 6, dtype=torch.float64, generator=generator)
+        y = -PROBLEMS["Hartmann-6"].function(X)[:, None]
+        at = X[:50].repeat(50, 1)[:50].unsqueeze(1)
+        found = seconds[str(rows)] = {}
+        found["SingleTaskGP"], _ = _timed(lambda: Exact()(X[:-1], y[:-1]))  # noqa: B023
+        found["cold fit"], model = _timed(lambda: DeepGPModel(X[:-1], y[:-1], num_functions=64).fit())  # noqa: B023
+        found["warm fit"], _ = _timed(lambda: DeepGPModel(X, y).warm_start(model).fit())  # noqa: B023
+        found["first posterior"], _ = _timed(lambda: model.posterior(at))  # noqa: B023
+        found["posterior"], _ = _timed(lambda: model.posterior(at))  # noqa: B023
+        found["conditioning"], _ = _timed(lambda: model.condition_on_observations(X[-1:], y[-1:]))  # noqa: B023
+    return {"times": seconds, "revision": _revision()}
+
+
+def _timed(call: Callable[[], T]) -> tuple[float, T]:
+    began = time.process_time()
+    result = call()
+    return round(time.process_time() - began, 4), result
+
+
+def main(
+    seeds: Annotated[int, typer.Option(help="how many runs of each")] = 10,
+    model: Annotated[list[str] | None, typer.Option(help="only these")] = None,
+    only_times: Annotated[
+        bool, typer.Option("--times", help="what fits and posteriors cost, and nothing else")
+    ] = False,
+) -> None:
+    """Runs what is missing."""
+    store, console = Store(RESULTS), Console()
+    store.claim()
+    if only_times:
+        store.append(times())
+        return
+    done = [record["cell"] for record in store.records() if "cell" in record]
+    for seed, problem, name in product(range(seeds), PROBLEMS, model or ["SingleTaskGP", "DeepGPModel"]):
+        cell = Cell(problem, name, seed)
+        if asdict(cell) not in done:
+            record = run(cell)
+            store.append(record)
+            console.print(problem, name, seed, record["regret"][-1], record["cpu_seconds"])
+
+
+def _revision() -> str:
+    return subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    typer.run(main)
