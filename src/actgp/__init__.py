@@ -5,6 +5,7 @@ import typing
 
 from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
 from actgp.convert import ConversionReport, LayerConversion, WeightsReport, convert, convert_weights
+from actgp.distil import Exported, FidelityReport, FidelityWarning, Student, distill, export
 from actgp.features import (
     ActivatedFeatures,
     DecoupledFeatures,
@@ -60,6 +61,9 @@ __all__ = [
     "DecoupledFeatures",
     "DeepGP",
     "Diagnosis",
+    "Exported",
+    "FidelityReport",
+    "FidelityWarning",
     "FitResult",
     "GPLayer",
     "InducingFeatures",
@@ -76,6 +80,7 @@ __all__ = [
     "Spectrum",
     "SphericalHarmonics",
     "Step",
+    "Student",
     "Swish",
     "Tanh",
     "UncertaintyReport",
@@ -88,6 +93,8 @@ __all__ = [
     "convert_weights",
     "deep_gp",
     "diagnose",
+    "distill",
+    "export",
     "fit",
     "gegenbauer",
     "hybrid",
