@@ -5,6 +5,7 @@ import typing
 
 from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
 from actgp.convert import ConversionReport, LayerConversion, Softening, WeightsReport, convert, convert_weights, soften
+from actgp.distil import Exported, FidelityReport, FidelityWarning, Student, distill, export
 from actgp.features import (
     ActivatedFeatures,
     DecoupledFeatures,
@@ -74,6 +75,9 @@ __all__ = [
     "DecoupledFeatures",
     "DeepGP",
     "Diagnosis",
+    "Exported",
+    "FidelityReport",
+    "FidelityWarning",
     "FitResult",
     "GPLayer",
     "InducingFeatures",
@@ -93,6 +97,7 @@ __all__ = [
     "Spectrum",
     "SphericalHarmonics",
     "Step",
+    "Student",
     "Swish",
     "TableFit",
     "Tanh",
@@ -106,6 +111,8 @@ __all__ = [
     "convert_weights",
     "deep_gp",
     "diagnose",
+    "distill",
+    "export",
     "fit",
     "fit_table",
     "gegenbauer",

@@ -9,20 +9,21 @@ from torch import nn
 
 from actgp.convert.anchor import anchor_from_file
 from actgp.convert.split import split
+from actgp.distil import SavedStudent, Student
 from actgp.models import GPR, SGPR, DeepGP, FeatureScale, Mixture
 from actgp.persistence import SavedBackbone, archive, parts_of, rebuild
 
 if TYPE_CHECKING:
     from actgp.estimators import DGPClassifier, DGPRegressor
 
-MODEL, ESTIMATOR = "model", "estimator"
+MODEL, ESTIMATOR, STUDENT = "model", "estimator", "student"
 BACKBONE = "backbone."  # before the names of its tensors
 
 
 def load(
     path: str | os.PathLike[str], *, backbone: nn.Module | None = None
-) -> "DeepGP | Mixture | SGPR | GPR | DGPRegressor | DGPClassifier":
-    """Reads a model or an estimator that its `save` has written; what it predicts is the same to the last bit.
+) -> "DeepGP | Mixture | SGPR | GPR | Student | DGPRegressor | DGPClassifier":
+    """Reads a model, a student or an estimator that its `save` has written; it predicts the same to the last bit.
 
     Args:
         path: The file.
@@ -39,7 +40,7 @@ def load(
         ...     model = actgp.load(f"{directory}/model.actgp")
     """
     kind, document, tensors = archive.read(path)
-    if kind not in (MODEL, ESTIMATOR):
+    if kind not in (MODEL, ESTIMATOR, STUDENT):
         raise ValueError(
             f"{os.fspath(path)!r} must hold a file of kind {MODEL!r} or {ESTIMATOR!r}, got {kind!r}; "
             "choose another file, or read this one with what wrote it"
@@ -51,6 +52,9 @@ def load(
     saved.check(backbone)
     if kind == MODEL:
         return rebuild(document, tensors, backbone, DeepGP | Mixture | SGPR | GPR)
+    if kind == STUDENT:
+        student: Student = rebuild(document, tensors, None, SavedStudent).student()
+        return student
     estimators = importlib.import_module("actgp.estimators")  # only now: it imports scikit-learn
     return rebuild(document, tensors, None, estimators.Fitted).estimator()
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from actgp import checks
+from actgp.distil import Inside, Scaling, inside
 from actgp.estimators.fitted import Fitted
 from actgp.estimators.tables import fitted_scaler, refuse_dates
 from actgp.models import DeepGP, Layers, MixedPrediction, Mixture, Prediction, deep_gp
@@ -195,3 +196,13 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         """The model's prediction, in standardised units."""
         inputs = self._inputs(X)
         return self.model_.predict(inputs, self.num_samples)
+
+
+@inside.register(DGPEstimator)
+def _inside(estimator: DGPEstimator) -> Inside:
+    """Its model, with its scales: what students and exported files are made of."""
+    check_is_fitted(estimator, "model_")
+    targets = getattr(estimator, "target_scaler_", None)  # a classifier has none
+    parts = [estimator.input_scaler_.mean_, estimator.input_scaler_.scale_]
+    parts += [np.zeros(0), np.ones(0)] if targets is None else [targets.mean_, targets.scale_]
+    return Inside(estimator.model_, Scaling(*map(torch.from_numpy, parts)), estimator.num_samples)

@@ -1,0 +1,24 @@
+"""Students: one pass that gives a model's predictive distribution, and files of it that other programs can run."""
+
+from actgp.distil.distill import distill
+from actgp.distil.export import Exported, export
+from actgp.distil.fidelity import FidelityReport, FidelityWarning
+from actgp.distil.outputs import Classes, Mixture
+from actgp.distil.scaling import Scaling
+from actgp.distil.student import SavedStudent, Student
+from actgp.distil.teacher import Inside, inside
+
+__all__ = [
+    "Classes",
+    "Exported",
+    "FidelityReport",
+    "FidelityWarning",
+    "Inside",
+    "Mixture",
+    "SavedStudent",
+    "Scaling",
+    "Student",
+    "distill",
+    "export",
+    "inside",
+]

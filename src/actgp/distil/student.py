@@ -1,0 +1,168 @@
+"""One module, one pass, a predictive distribution: what `distill` gives, and what a file holds of it."""
+
+import os
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor, nn
+
+from actgp import checks
+from actgp.distil.features import Features
+from actgp.distil.fidelity import FidelityReport
+from actgp.distil.heads import ClassHead, ValueHead
+from actgp.distil.outputs import Classes, Mixture, Outputs
+from actgp.distil.scaling import Scaling
+from actgp.distil.trunk import Along, Trunk
+from actgp.models import DeepGP
+from actgp.persistence import Sizes, savable, save
+
+ROWS = 2_048  # of a prediction, for each thread: what a layer makes of them stays in the cache
+
+
+class Student(nn.Module):
+    """The predictive distribution of a model, in one pass: its `forward` gives a `Mixture` or `Classes`.
+
+    Made by `distill`, in the precision of the model; what it has learnt is in single precision.
+
+    Args:
+        trunk: What is exact.
+        features: What the head sees.
+        head: What is learnt.
+        backbone: What the inputs go through first.
+        scaling: What stands between data and model.
+
+    Attributes:
+        report: How faithful it is to the model.
+    """
+
+    report: FidelityReport
+    _structure: tuple[DeepGP]  # no part of the module: only files need it
+
+    def __init__(
+        self,
+        trunk: Trunk,
+        features: Features,
+        head: ValueHead | ClassHead,
+        backbone: nn.Module | None = None,
+        scaling: Scaling | None = None,
+    ) -> None:
+        super().__init__()
+        self.scaling, self.backbone = scaling, backbone
+        self.trunk, self.features, self.head = trunk, features, head
+
+    @property
+    def structure(self) -> DeepGP:
+        """The deep GP that the trunk was made from."""
+        return self._structure[0]
+
+    @structure.setter
+    def structure(self, model: DeepGP) -> None:
+        self._structure = (model,)
+
+    def forward(self, X: Tensor) -> Outputs:
+        """A `Mixture` or `Classes`. Nothing is checked: a row with NaN gives NaN."""
+        outputs = self.behind(self.enter(X))
+        return outputs if self.scaling is None else self.scaling.outputs(outputs)
+
+    def enter(self, X: Tensor) -> Tensor:
+        """Rows as the trunk is given them."""
+        X = X if self.scaling is None else self.scaling.inputs(X)
+        return X if self.backbone is None else self.backbone(X)
+
+    def behind(self, h: Tensor) -> Outputs:
+        """What it says of rows of the trunk, in the units of the model."""
+        along: Along = self.trunk(h)
+        return self.head(along, self.features(h, along))
+
+    @torch.no_grad()
+    def predict(self, X: Tensor) -> Outputs:
+        """The same for rows that are checked, some at a time; without gradients."""
+        if self.backbone is None:
+            checks.inputs(X, self.features.x.centre.shape[0])
+        parts = [self(part) for part in X.split(ROWS * torch.get_num_threads())]
+        if isinstance(parts[0], Classes):
+            return Classes(*map(torch.cat, zip(*parts, strict=True)))
+        rows = (0, 0, 0, 1, 1, 1)
+        return Mixture(*(torch.cat(each, dim) for each, dim in zip(zip(*parts, strict=True), rows, strict=True)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the student to a file, all of it at once; `actgp.load` reads it."""
+        save(SavedStudent.of(self), path, "student")
+
+
+@savable
+@dataclass(frozen=True)
+class SavedStudent:
+    """A student in words and tensors.
+
+    Attributes:
+        structure: The deep GP that its trunk is made from.
+        classes: C; None for real targets.
+        scaled: Whether data are scaled.
+        values: All other tensors, one after the other.
+        report: How faithful it is.
+    """
+
+    SIZES: ClassVar[Sizes] = {"values": ("numbers",)}
+
+    structure: DeepGP
+    classes: int | None
+    scaled: bool
+    values: Tensor
+    report: FidelityReport
+
+    def __post_init__(self) -> None:
+        if self.values.dtype != torch.float64 or self.structure.backbone is not None:
+            raise ValueError(
+                "a saved student must have values in double precision and layers without a backbone, got others; "
+                "save it again"
+            )
+
+    @classmethod
+    def of(cls, student: Student) -> "SavedStudent":
+        """What a file holds of a student."""
+        if student.backbone is not None:
+            raise ValueError(
+                f"to be saved, a student must have no backbone, got a {type(student.backbone).__name__}, whose code no "
+                "file holds; export it with actgp.export, or keep its state_dict()"
+            )
+        classes = len(student.head.logits) if isinstance(student.head, ClassHead) else None
+        return cls(student.structure, classes, student.scaling is not None, _values(_parts(student)), student.report)
+
+    def student(self) -> Student:
+        """The student again."""
+        trunk, (D, P) = Trunk(self.structure), (self.structure.gp_layers[0].input_dim, self.structure.num_outputs)
+        dtype = self.structure.dtype
+        with torch.no_grad():
+            nothing = torch.zeros(2, D, dtype=dtype)
+            along = trunk(nothing)
+            features = Features(nothing, along)
+            width = features(nothing, along).shape[1]
+        head: ValueHead | ClassHead = ValueHead(width, P, trunk.noise.weights, 1.0)
+        if self.classes is not None:
+            head = ClassHead(width, torch.zeros(self.classes, P))
+        own, one = torch.zeros(D), torch.ones(P if self.classes is None else 0)
+        scaling = Scaling(own, own, one, one) if self.scaled else None
+        student = Student(trunk, features, head.to(dtype), None, scaling).requires_grad_(False).eval()
+        self._give(_parts(student))
+        student.structure, student.report = self.structure, self.report
+        return student
+
+    def _give(self, parts: nn.ModuleList) -> None:
+        tensors = list(parts.state_dict().values())
+        sizes = [values.numel() for values in tensors]
+        if sum(sizes) != len(self.values):
+            raise ValueError(f"a saved student must have {sum(sizes)} values, got {len(self.values)}; save it again")
+        for own, given in zip(tensors, self.values.split(sizes), strict=True):
+            own.copy_(given.view_as(own))
+
+
+def _parts(student: Student) -> nn.ModuleList:
+    """What is not made again from the deep GP."""
+    return nn.ModuleList(part for part in (student.features, student.head, student.scaling) if part is not None)
+
+
+def _values(parts: nn.ModuleList) -> Float64[Tensor, " numbers"]:
+    return torch.cat([values.detach().cpu().double().flatten() for values in parts.state_dict().values()])

@@ -1,0 +1,73 @@
+"""What an ONNX file gives is what the model gives, in batches of any size; bad rows behave as the docs say."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor
+
+import actgp
+
+
+def session(path: Path) -> Any:
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+def test_a_student_runs_in_onnx(student: actgp.Student, rows: Tensor, tmp_path: Path) -> None:
+    path = tmp_path / "student.onnx"
+    exported = actgp.export(student, path, rows, level=0.9)
+    assert exported.difference < 1e-5
+    assert exported.inputs == {"X": ("rows", 3)}
+    running, many = session(path), rows[torch.arange(10_000) % 300]
+    wanted = student.predict(many)
+    lower, upper = wanted.interval(0.9)
+    by_name = {"mean": wanted.mean, "std": wanted.std, "epistemic_std": wanted.epistemic_std}
+    by_name |= {"lower": lower, "upper": upper}
+    for size in (1, 7, 10_000):
+        found = running.run(list(by_name), {"X": many[:size].numpy()})
+        for values, own in zip(found, by_name.values(), strict=True):
+            np.testing.assert_allclose(values, own[:size].numpy(), rtol=1e-5, atol=1e-5)
+    bad = rows[:3].clone()
+    bad[1, 2] = float("nan")
+    (mean,) = running.run(["mean"], {"X": bad.numpy()})
+    assert np.isnan(mean).tolist() == [False, True, False]
+    with pytest.raises(Exception, match="Got invalid dimensions for input: X") as refusal:
+        running.run(["mean"], {"X": rows[:, :2].numpy()})
+    assert "Got: 2 Expected: 3" in str(refusal.value)
+
+
+def test_the_exact_deep_gp_runs_in_onnx(deep: actgp.DeepGP, rows: Tensor, tmp_path: Path) -> None:
+    path = tmp_path / "exact.onnx"
+    actgp.export(deep, path, rows, num_samples=3)
+    prediction = deep.predict(rows, 3)
+    lower, upper = prediction.interval(0.95)
+    names = ["mean", "std", "epistemic_std", "lower", "upper"]
+    wanted = (prediction.mean, prediction.variance.sqrt(), prediction.epistemic.sqrt(), lower, upper)
+    for values, own in zip(session(path).run(names, {"X": rows.numpy()}), wanted, strict=True):
+        np.testing.assert_allclose(values, own.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_not_the_models_is_not_kept(
+    student: actgp.Student, rows: Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "student.onnx"
+    module = importlib.import_module("actgp.distil.export")  # whose name in the package is the function's
+    monkeypatch.setattr(module, "differences", lambda *arguments: 1.0)
+    with pytest.raises(RuntimeError, match="must give the model's numbers to 1e-05, got a difference of 1, and it was"):
+        actgp.export(student, path, rows)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refusals(deep: actgp.DeepGP, rows: Tensor, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    with pytest.raises(ValueError, match="level must lie between 0 and 1, got 1; pass"):
+        actgp.export(deep, path, rows, level=1)
+    with pytest.raises(TypeError, match="X must be a tensor of rows that the model takes, .N, …., got list; pass"):
+        actgp.export(deep, path, [1.0])
+    gpr = actgp.GPR(rows[:20], rows[:20, 0], actgp.ArcCosine(3).double())
+    with pytest.raises(TypeError, match="model must be a student, a DeepGP or an estimator with one, got GPR; export"):
+        actgp.export(gpr, path, rows)
