@@ -3,8 +3,9 @@
 import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
+from torch.distributions import MultivariateNormal
 
-from actgp.linalg import InverseCholesky, posterior_scale, times_few
+from actgp.linalg import InverseCholesky, LogDensity, posterior_scale, times_few
 
 
 def covariance(generator: torch.Generator, M: int = 5) -> torch.Tensor:
@@ -91,3 +92,12 @@ def test_a_posterior_survives_round_off_that_hides_the_prior() -> None:
 def test_information_that_is_not_finite_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match="information of the data must be finite.*standardise"):
         posterior_scale(torch.full((3, 3), value, dtype=torch.float64))
+
+
+def test_the_log_density_is_that_of_a_normal_distribution_and_so_is_its_slope(generator: torch.Generator) -> None:
+    root = torch.randn(2, 6, 6, dtype=torch.float64, generator=generator, requires_grad=True)
+    r = torch.randn(2, 6, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    K = root @ root.mT + torch.eye(6)
+    each = MultivariateNormal(torch.zeros(6, dtype=torch.float64), K.unsqueeze(1)).log_prob(r.mT)  # [2, 3]
+    torch.testing.assert_close(LogDensity.apply(r, K), each.sum(-1))
+    assert gradcheck(lambda r, root: LogDensity.apply(r, root @ root.mT + torch.eye(6)), (r, root))

@@ -1,7 +1,7 @@
 """The linear algebra of a layer: a Cholesky decomposition that does not fail, and its inverse with its own gradient."""
 
 from functools import lru_cache
-from math import inf
+from math import inf, log, pi
 from typing import Any, NamedTuple
 
 import torch
@@ -154,3 +154,26 @@ def _half_triangle(size: int, dtype: torch.dtype, device: torch.device) -> Tenso
 def times_few(A: Float[Tensor, "*batch N M"], B: Float[Tensor, "*batch M P"]) -> Float[Tensor, "*batch N P"]:
     """A B. Where B has few columns, BLAS finds Bᵀ Aᵀ in a third of the time, and this is a view of it."""
     return (B.mT @ A.mT).mT if 1 < B.shape[-1] < FEW else A @ B
+
+
+class LogDensity(torch.autograd.Function):
+    """(r, K) ↦ Σ_p log N(r_p; 0, K) = −½ Σ_p r_pᵀ α_p − P Σ log diag L − ½ N P log 2π,   L Lᵀ = K, α = K⁻¹ r.
+
+    Its slopes are −α and ½ (α αᵀ − P K⁻¹): a third of the time that differentiating the decomposition takes.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, r: Float64[Tensor, "*b N P"], K: Float64[Tensor, "*b N N"]) -> Float64[Tensor, "*b"]:
+        L = stable_cholesky(K, relative_jitter=0.0).L
+        inverse = torch.cholesky_inverse(L)
+        alpha = inverse @ r
+        ctx.save_for_backward(alpha, inverse)
+        N, P = r.shape[-2:]
+        volume = 2 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1) + N * log(2 * pi)
+        return -0.5 * ((r * alpha).sum((-2, -1)) + P * volume)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor]:
+        alpha, inverse = ctx.saved_tensors
+        gradient = gradients[0][..., None, None]
+        return -gradient * alpha, 0.5 * gradient * (alpha @ alpha.mT - alpha.shape[-1] * inverse)

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from actgp.botorch import DeepEvidence, DeepGPModel
-from actgp.botorch.evidence import LogDensity
 
 
 @pytest.mark.parametrize("known_noise", [False, True])
@@ -35,14 +34,6 @@ def test_one_layer_is_the_exact_gp_of_botorch(X: Tensor, points: Tensor, known_n
         DeepEvidence(ours.likelihood, ours)(ours.train()(X), ours.train_targets),
         evidence(exact(*exact.train_inputs), exact.train_targets).sum(),
     )
-
-
-def test_the_log_density_and_its_slopes() -> None:
-    root, residual = rows(8, 4, seed=0).reshape(2, 4, 4), rows(2, 4, seed=1).requires_grad_()
-    K = (root @ root.mT + torch.eye(4, dtype=torch.float64)).requires_grad_()
-    expected = torch.distributions.MultivariateNormal(torch.zeros_like(residual), K).log_prob(residual)
-    assert_close(LogDensity.apply(residual, K), expected)
-    assert torch.autograd.gradcheck(lambda r, K: LogDensity.apply(r, (K + K.mT) / 2), (residual, K))
 
 
 def test_an_unbent_deep_gp_is_the_exact_gp(X: Tensor, points: Tensor) -> None:
