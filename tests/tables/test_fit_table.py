@@ -56,6 +56,7 @@ def test_a_large_table_has_a_deep_member(monkeypatch: pytest.MonkeyPatch) -> Non
     brief = PLANS["fast"]._replace(network_steps=40, deep_steps=20, networks=2)
     monkeypatch.setitem(PLANS, "balanced", brief)
     monkeypatch.setattr("actgp.tables.table.FEWEST_FOR_DEEP", 300)
+    monkeypatch.setattr("actgp.tables.table.HOPELESS", float("inf"))
     monkeypatch.setattr("actgp.tables.table.EXACT", 50)
     monkeypatch.setattr("actgp.tables.table.MOST_POINTS", 30)
     monkeypatch.setattr("actgp.tables.stacking.SMALLEST", 0.0)
@@ -69,6 +70,14 @@ def test_a_large_table_has_a_deep_member(monkeypatch: pytest.MonkeyPatch) -> Non
     prediction = model.predict(X[400:])
     assert prediction.mean.shape == (200, 2)
     assert (prediction.mean - targets[400:]).square().mean() < 0.5
+
+
+def test_nothing_is_put_around_networks_that_are_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actgp.tables.table.HOPELESS", 0.0)
+    X, y = standardised(60, noise=0.2)
+    model, report = actgp.fit_table(X, y, effort="fast", generator=torch.Generator().manual_seed(0))
+    assert set(report.weights) == {"arc-cosine GP", "Matérn GP"}
+    assert model.networks is None
 
 
 def test_the_best_effort_trains_a_deep_gp_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,9 +49,11 @@ def test_left_out_densities_are_those_of_new_rows() -> None:
     kernel = matern(2)
     noise = maximise_evidence(kernel, X[:200], y[:200]).noise
     model = layer_of(X[:200], kernel)
-    left_out = fit_one_layer(model, X[:200], y[:200], noise)
+    left_out, error = fit_one_layer(model, X[:200], y[:200], noise)
     new = model.predict(X[200:]).log_prob(y[200:, 0])
+    new_error = (model.predict(X[200:]).mean - y[200:, 0]).square().mean().item()
     assert left_out.shape == (200,)
+    assert error == pytest.approx(new_error, rel=0.25)
     assert abs(left_out.mean().item() - new.mean().item()) < 4 * (new.var() / 200).sqrt().item()
 
 

@@ -40,10 +40,12 @@ class CrossFit(NamedTuple):
     Attributes:
         networks: One of each group for each fold.
         left_out: For each row, what the networks say, blended, that have not seen it.
+        error: Its mean squared error.
     """
 
     networks: Networks
     left_out: Float[Tensor, "N P"]
+    error: float
 
 
 def rate_at(t: float) -> float:
@@ -109,7 +111,8 @@ def cross_fit(
         for k, fold in enumerate(folds):
             left_out[:, fold] = networks(inputs[fold])[k::K]
         networks.shares.copy_(blending_shares(left_out, targets))
-        return CrossFit(networks.eval(), networks.blend(left_out)[0])
+        blend = networks.blend(left_out)[0]
+        return CrossFit(networks.eval(), blend, (blend - targets).square().mean().item())
 
 
 def blending_shares(f: Float[Tensor, "2 N P"], y: Float[Tensor, "N P"]) -> Float[Tensor, " 2"]:

@@ -44,6 +44,18 @@ class Left(NamedTuple):
     variance: Float64[Tensor, "N P"]
 
 
+class LeftOut(NamedTuple):
+    """How well rows are predicted by the others.
+
+    Attributes:
+        densities: The log density of each row.
+        error: The mean square of y − f.
+    """
+
+    densities: Float64[Tensor, " N"]
+    error: float
+
+
 class Noise(NamedTuple):
     """What step 1 finds: σ², φ, ω², and slopes."""
 
@@ -54,9 +66,7 @@ class Noise(NamedTuple):
 
 
 @torch.enable_grad()
-def fit_one_layer(
-    model: DeepGP, h: Float64[Tensor, "N H"], y: Float64[Tensor, "N P"], noise: float
-) -> Float64[Tensor, " N"]:
+def fit_one_layer(model: DeepGP, h: Float64[Tensor, "N H"], y: Float64[Tensor, "N P"], noise: float) -> LeftOut:
     """Fits q(u), noise, and the variance of the kernel.
 
     Args:
@@ -64,9 +74,6 @@ def fit_one_layer(
         h: What the layer is given.
         y: Targets.
         noise: σ² to begin with.
-
-    Returns:
-        The log density of each row, predicted by the others.
     """
     (layer,), likelihood = model.gp_layers, model.likelihood
     with torch.no_grad():
@@ -103,7 +110,7 @@ def fit_one_layer(
         likelihood.slopes.copy_(found.slopes / size)
         adapter = adapter_of(likelihood)
         latent = Latent(left.mean, phi * left.variance, adapter.relative_noise(h))
-        return adapter.log_marginal(r, latent)
+        return LeftOut(adapter.log_marginal(r, latent), (r - left.mean).square().mean().item())
 
 
 def fit_noise(model: DeepGP, h: Float64[Tensor, "N H"], r: Float64[Tensor, "N P"], left: Left, level: Tensor) -> Noise:

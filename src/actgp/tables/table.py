@@ -6,6 +6,7 @@
 Weights come from rows that a member has not seen: left out in closed form, or held out of training.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -22,11 +23,12 @@ from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.models import DeepGP, Mixture, Networks
 from actgp.models.build import deep_gp
 from actgp.tables.around import fit_around
-from actgp.tables.cross_fit import CrossFit, cross_fit
+from actgp.tables.cross_fit import VALIDATE_EVERY, CrossFit, cross_fit
 from actgp.tables.evidence import arc_cosine, matern, maximise_evidence
 from actgp.tables.one_layer import fit_one_layer
 from actgp.tables.stacking import stacking_weights
 from actgp.training import Recipe, fit
+from actgp.training.progress import progress_bar
 
 Effort = Literal["fast", "balanced", "best"]
 
@@ -36,8 +38,9 @@ EXACT = 1_000  # rows up to which every row is an inducing point
 MOST_POINTS = 512  # beyond that
 FEWEST_FOR_NETWORKS = 30  # rows
 FEWEST_FOR_DEEP = 2_000
+HOPELESS = 4.0  # times the mean squared error of the better GP, from which on nothing is put around networks
 HELD_OUT, MOST_HELD_OUT = 0.2, 1_000  # of deep members
-TYPICAL_ROWS = 2_000
+TYPICAL_ROWS, GROWTH = 2_000, 0.75  # of steps, with rows
 NUM_SAMPLES = 32
 
 
@@ -46,7 +49,7 @@ class Plan(NamedTuple):
 
     Attributes:
         networks: K.
-        network_steps: On 2,000 rows; on other tables in proportion to the root of their number, from .4 to 2 times as
+        network_steps: On 2,000 rows; on others in proportion to their number to the power of .75, from .4 to 2.8 times as
             many.
         deep_steps: Of the deep GP around networks, likewise, to 1.5 times; 0 for a single layer on tables of any size.
         whole: Whether a deep GP that is trained from its first layer to its last is a member, too.
@@ -60,17 +63,25 @@ class Plan(NamedTuple):
 
 PLANS: dict[Effort, Plan] = {
     "fast": Plan(3, 400, 0, False),
-    "balanced": Plan(5, 1_500, 800, False),
+    "balanced": Plan(5, 1_600, 800, False),
     "best": Plan(10, 4_000, 2_000, True),
 }
 
 
 class Member(NamedTuple):
-    """A model, its name in reports, and the log densities of rows it has not seen: NaN for those it has."""
+    """A model.
+
+    Attributes:
+        name: In reports.
+        model: What was fitted.
+        densities: Log densities of rows it has not seen; NaN for those it has.
+        error: Its mean squared error on such rows.
+    """
 
     name: str
     model: DeepGP
     densities: Float64[Tensor, " N"]
+    error: float
 
 
 @dataclass(frozen=True)
@@ -106,21 +117,15 @@ def fit_table(
         progress: Whether to show a progress bar, on a terminal.
     """
     plan = PLANS[checks.choice(effort, "effort", tuple(PLANS))]
-    N, P = y.shape
     plain = [gp_member("arc-cosine GP", X, y, generator), gp_member("Matérn GP", X, y, generator)]
     around: list[Member] = []
     crossed: CrossFit | None = None
-    if N >= FEWEST_FOR_NETWORKS:
-        crossed = cross_fit(X, y, min(plan.networks, N // 10), _steps(plan.network_steps, N, 2.0), generator)
-        h = torch.cat([X, crossed.left_out.double()], dim=1)
-        deep = plan.deep_steps > 0 and N >= FEWEST_FOR_DEEP
-        around.append(
-            deep_member(h, y, plan, generator, progress)
-            if deep
-            else gp_member("GP around networks", h, y, generator, carried=P)
-        )
-    if plan.whole and N >= FEWEST_FOR_NETWORKS:
-        plain.append(whole_member(X, y, generator, progress))
+    if len(X) >= FEWEST_FOR_NETWORKS:
+        crossed = _crossed(X, y, plan, generator, progress)
+        if crossed.error <= HOPELESS * min(member.error for member in plain):
+            around.append(member_around(X, y, crossed, plan, generator, progress))
+        if plan.whole:
+            plain.append(whole_member(X, y, generator, progress))
     members = [*plain, *around]
     densities = torch.stack([member.densities for member in members], dim=1)  # [N, M]
     judged = densities[~densities.isnan().any(1)]
@@ -138,6 +143,27 @@ def _mixture(plain: list[Member], around: list[Member], weights: Tensor, network
     behind = [m.model for m, counted in zip(around, counts[len(plain) :], strict=True) if counted]
     own = networks.double() if behind and networks is not None else None
     return Mixture(given_inputs, behind, weights[weights > 0], own).eval()
+
+
+def _crossed(X: Tensor, y: Tensor, plan: Plan, generator: torch.Generator, progress: bool) -> CrossFit:
+    """Networks, as many as there are folds of ten rows or more."""
+    steps = _steps(plan.network_steps, len(X), 2.8)
+    bar = progress_bar("fit table: networks", steps // VALIDATE_EVERY) if progress else nullcontext(lambda _: None)
+    with bar as report:
+        return cross_fit(X, y, min(plan.networks, len(X) // 10), steps, generator, report)
+
+
+def member_around(
+    X: Tensor, y: Tensor, crossed: CrossFit, plan: Plan, generator: torch.Generator, progress: bool
+) -> Member:
+    """What is put around networks: two layers on large tables, one on small ones."""
+    h = torch.cat([X, crossed.left_out.double()], dim=1)
+    if plan.deep_steps == 0 or len(h) < FEWEST_FOR_DEEP:
+        return gp_member("GP around networks", h, y, generator, carried=y.shape[1])
+    train, others = _divided(len(h), generator)
+    steps = _steps(plan.deep_steps, len(h), 1.5)
+    model = fit_around(h[train], y[train], (h[others], y[others]), steps, generator, progress)
+    return _judged("deep GP around networks", model, h, y, others)
 
 
 def gp_member(
@@ -169,15 +195,7 @@ def gp_member(
         noise_constraint=GreaterThan(SMALLEST_NOISE), share=SHARE, input_dim=h.shape[1]
     )
     model = DeepGP([layer], likelihood).double()
-    return Member(name, model, fit_one_layer(model, h, y, noise))
-
-
-def deep_member(h: Tensor, y: Tensor, plan: Plan, generator: torch.Generator, progress: bool) -> Member:
-    """A deep GP around networks."""
-    train, others = _divided(len(h), generator)
-    steps = _steps(plan.deep_steps, len(h), 1.5)
-    model = fit_around(h[train], y[train], (h[others], y[others]), steps, generator, progress)
-    return Member("deep GP around networks", model, _densities(model, h, y, others))
+    return Member(name, model, *fit_one_layer(model, h, y, noise))
 
 
 def whole_member(X: Tensor, y: Tensor, generator: torch.Generator, progress: bool) -> Member:
@@ -187,7 +205,7 @@ def whole_member(X: Tensor, y: Tensor, generator: torch.Generator, progress: boo
     held_out = (X[others].float(), y[others].float())
     fit(model, X[train].float(), y[train].float(), Recipe(), held_out=held_out, generator=generator, progress=progress)
     model.double()
-    return Member("deep GP", model, _densities(model, X, y, others))
+    return _judged("deep GP", model, X, y, others)
 
 
 def _divided(N: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -197,13 +215,15 @@ def _divided(N: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     return order[held_out:], order[:held_out]
 
 
-def _densities(model: DeepGP, h: Tensor, y: Tensor, rows: Tensor) -> Float64[Tensor, " N"]:
-    """Of some rows; NaN for all others."""
-    found = torch.full((len(h),), float("nan"), dtype=h.dtype)
-    found[rows] = model.predict(h[rows], NUM_SAMPLES).log_prob(y[rows])
-    return found
+def _judged(name: str, model: DeepGP, h: Tensor, y: Tensor, rows: Tensor) -> Member:
+    """By rows that were held out."""
+    prediction = model.predict(h[rows], NUM_SAMPLES)
+    densities = torch.full((len(h),), float("nan"), dtype=h.dtype)
+    densities[rows] = prediction.log_prob(y[rows])
+    error = (prediction.mean.reshape(y[rows].shape) - y[rows]).square().mean().item()
+    return Member(name, model, densities, error)
 
 
 def _steps(steps: int, N: int, most: float) -> int:
     """More on larger tables, up to `most` times as many, and fewer on smaller ones."""
-    return round(steps * min(most, max(0.4, (N / TYPICAL_ROWS) ** 0.5)))
+    return round(steps * min(most, max(0.4, (N / TYPICAL_ROWS) ** GROWTH)))
