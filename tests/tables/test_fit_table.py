@@ -80,6 +80,20 @@ def test_nothing_is_put_around_networks_that_are_far_behind(monkeypatch: pytest.
     assert model.networks is None
 
 
+def test_of_very_large_tables_gps_of_one_layer_take_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    brief = PLANS["fast"]._replace(network_steps=40, deep_steps=20, networks=2, whole=True)
+    monkeypatch.setitem(PLANS, "best", brief)
+    monkeypatch.setattr("actgp.tables.table.Recipe", lambda: actgp.Recipe(network_steps=5, num_steps=3))
+    for name, value in (("HOPELESS", float("inf")), ("FEWEST_FOR_DEEP", 200), ("MOST_ROWS", 100)):
+        monkeypatch.setattr(f"actgp.tables.table.{name}", value)
+    monkeypatch.setattr("actgp.tables.stacking.SMALLEST", 0.0)
+    X, y = standardised(300, noise=0.2)
+    model, report = actgp.fit_table(X, y, effort="best", generator=torch.Generator().manual_seed(0))
+    assert len(report.weights) == 4
+    assert report.num_judged == 60  # the same rows for all members
+    assert [member.gp_layers[0].features.num_inducing for member in model.members[:2]] == [100, 100]
+
+
 def test_the_best_effort_trains_a_deep_gp_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANS, "best", PLANS["fast"]._replace(network_steps=20, whole=True))
     monkeypatch.setattr("actgp.tables.table.Recipe", lambda: actgp.Recipe(network_steps=5, num_steps=3))

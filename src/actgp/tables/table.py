@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from gpytorch.constraints import GreaterThan
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from actgp import checks
@@ -36,6 +36,7 @@ SHARE = 0.02  # of outliers, in GPs of one layer
 SMALLEST_NOISE = 1e-8
 EXACT = 1_000  # rows up to which every row is an inducing point
 MOST_POINTS = 512  # beyond that
+MOST_ROWS = 50_000  # that GPs of one layer are fitted to: they hold all of their covariances with the points
 FEWEST_FOR_NETWORKS = 30  # rows
 FEWEST_FOR_DEEP = 2_000
 HOPELESS = 4.0  # times the mean squared error of the better GP, from which on nothing is put around networks
@@ -49,8 +50,8 @@ class Plan(NamedTuple):
 
     Attributes:
         networks: K.
-        network_steps: On 2,000 rows; on others in proportion to their number to the power of .75, from .4 to 2.8 times as
-            many.
+        network_steps: On 2,000 rows; on others in proportion to their number to the power of .75, but from .4 to 2.8
+            times as many.
         deep_steps: Of the deep GP around networks, likewise, to 1.5 times; 0 for a single layer on tables of any size.
         whole: Whether a deep GP that is trained from its first layer to its last is a member, too.
     """
@@ -116,16 +117,23 @@ def fit_table(
         generator: Source of all randomness.
         progress: Whether to show a progress bar, on a terminal.
     """
-    plan = PLANS[checks.choice(effort, "effort", tuple(PLANS))]
-    plain = [gp_member("arc-cosine GP", X, y, generator), gp_member("Matérn GP", X, y, generator)]
+    plan, N = PLANS[checks.choice(effort, "effort", tuple(PLANS))], len(X)
+    rows = torch.arange(N) if N <= MOST_ROWS else torch.randperm(N, generator=generator)[:MOST_ROWS]
+    plain = [gp_member(name, X, y, rows, generator) for name in ("arc-cosine GP", "Matérn GP")]
     around: list[Member] = []
     crossed: CrossFit | None = None
-    if len(X) >= FEWEST_FOR_NETWORKS:
+    if N >= FEWEST_FOR_NETWORKS:
         crossed = _crossed(X, y, plan, generator, progress)
-        if crossed.error <= HOPELESS * min(member.error for member in plain):
-            around.append(member_around(X, y, crossed, plan, generator, progress))
-        if plan.whole:
-            plain.append(whole_member(X, y, generator, progress))
+        hopeful = crossed.error <= HOPELESS * min(member.error for member in plain)
+        h = torch.cat([X, crossed.left_out.double()], dim=1)
+        deep = hopeful and plan.deep_steps > 0 and N >= FEWEST_FOR_DEEP
+        division = _divided(N, rows, generator) if deep or plan.whole else None
+        if division is not None and deep:
+            around.append(deep_member(h, y, division, plan, generator, progress))
+        elif hopeful:
+            around.append(gp_member("GP around networks", h, y, rows, generator, carried=y.shape[1]))
+        if division is not None and plan.whole:
+            plain.append(whole_member(X, y, division, generator, progress))
     members = [*plain, *around]
     densities = torch.stack([member.densities for member in members], dim=1)  # [N, M]
     judged = densities[~densities.isnan().any(1)]
@@ -153,21 +161,31 @@ def _crossed(X: Tensor, y: Tensor, plan: Plan, generator: torch.Generator, progr
         return cross_fit(X, y, min(plan.networks, len(X) // 10), steps, generator, report)
 
 
-def member_around(
-    X: Tensor, y: Tensor, crossed: CrossFit, plan: Plan, generator: torch.Generator, progress: bool
+class Division(NamedTuple):
+    """Rows to train deep members on, and others to judge all members by."""
+
+    train: Tensor
+    others: Tensor
+
+
+def deep_member(
+    h: Tensor, y: Tensor, division: Division, plan: Plan, generator: torch.Generator, progress: bool
 ) -> Member:
-    """What is put around networks: two layers on large tables, one on small ones."""
-    h = torch.cat([X, crossed.left_out.double()], dim=1)
-    if plan.deep_steps == 0 or len(h) < FEWEST_FOR_DEEP:
-        return gp_member("GP around networks", h, y, generator, carried=y.shape[1])
-    train, others = _divided(len(h), generator)
+    """A deep GP around networks."""
+    train, others = division
     steps = _steps(plan.deep_steps, len(h), 1.5)
     model = fit_around(h[train], y[train], (h[others], y[others]), steps, generator, progress)
     return _judged("deep GP around networks", model, h, y, others)
 
 
 def gp_member(
-    name: str, h: Float64[Tensor, "N H"], y: Float64[Tensor, "N P"], generator: torch.Generator, *, carried: int = 0
+    name: str,
+    h: Float64[Tensor, "N H"],
+    y: Float64[Tensor, "N P"],
+    rows: Int64[Tensor, " n"],
+    generator: torch.Generator,
+    *,
+    carried: int = 0,
 ) -> Member:
     """A GP of one layer, in closed form.
 
@@ -175,10 +193,12 @@ def gp_member(
         name: Which.
         h: What the layer is given.
         y: Targets.
+        rows: Those that it is fitted to.
         generator: Draws the seed of clusters.
         carried: How many of the last columns of h are the prior mean.
     """
-    D = h.shape[1] - carried
+    N, D = len(h), h.shape[1] - carried
+    h, y = h[rows], y[rows]
     z, r = (h[:, :D], y - h[:, D:]) if carried else (h, y)
     kernel = arc_cosine(D) if name.startswith("arc") else matern(D)
     size = r.square().mean().sqrt().clamp_min(1e-12)
@@ -195,12 +215,13 @@ def gp_member(
         noise_constraint=GreaterThan(SMALLEST_NOISE), share=SHARE, input_dim=h.shape[1]
     )
     model = DeepGP([layer], likelihood).double()
-    return Member(name, model, *fit_one_layer(model, h, y, noise))
+    left_out = fit_one_layer(model, h, y, noise)
+    return Member(name, model, _among(N, rows, left_out.densities), left_out.error)
 
 
-def whole_member(X: Tensor, y: Tensor, generator: torch.Generator, progress: bool) -> Member:
+def whole_member(X: Tensor, y: Tensor, division: Division, generator: torch.Generator, progress: bool) -> Member:
     """A deep GP as `deep_gp` builds it, trained from its first layer to its last."""
-    train, others = _divided(len(X), generator)
+    train, others = division
     model = deep_gp(X.shape[1], y.shape[1], num_inducing=min(128, len(train)), generator=generator)
     held_out = (X[others].float(), y[others].float())
     fit(model, X[train].float(), y[train].float(), Recipe(), held_out=held_out, generator=generator, progress=progress)
@@ -208,20 +229,27 @@ def whole_member(X: Tensor, y: Tensor, generator: torch.Generator, progress: boo
     return _judged("deep GP", model, X, y, others)
 
 
-def _divided(N: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Rows to train on, and rows to judge by."""
-    order = torch.randperm(N, generator=generator)
+def _divided(N: int, rows: Tensor, generator: torch.Generator) -> Division:
+    """Judges are among the rows that all GPs of one layer are fitted to, which say what these are without them."""
     held_out = min(int(HELD_OUT * N), MOST_HELD_OUT)
-    return order[held_out:], order[:held_out]
+    order = rows[torch.randperm(len(rows), generator=generator)]
+    unseen = torch.ones(N, dtype=torch.bool)
+    unseen[rows] = False
+    return Division(torch.cat([order[held_out:], unseen.nonzero().squeeze(1)]), order[:held_out])
 
 
 def _judged(name: str, model: DeepGP, h: Tensor, y: Tensor, rows: Tensor) -> Member:
     """By rows that were held out."""
     prediction = model.predict(h[rows], NUM_SAMPLES)
-    densities = torch.full((len(h),), float("nan"), dtype=h.dtype)
-    densities[rows] = prediction.log_prob(y[rows])
     error = (prediction.mean.reshape(y[rows].shape) - y[rows]).square().mean().item()
-    return Member(name, model, densities, error)
+    return Member(name, model, _among(len(h), rows, prediction.log_prob(y[rows])), error)
+
+
+def _among(N: int, rows: Tensor, densities: Tensor) -> Float64[Tensor, " N"]:
+    """Densities of some rows; NaN for all others."""
+    found = torch.full((N,), float("nan"), dtype=densities.dtype)
+    found[rows] = densities
+    return found
 
 
 def _steps(steps: int, N: int, most: float) -> int:
