@@ -5,15 +5,45 @@
 Distances and noise are that member's: k(x, x) − Σ A² does not depend on what was learnt, and never forgets far away.
 """
 
-import copy
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp.distil.layer_pass import MeanPass
 from actgp.distil.trunk import Along, GaussianNoise, Trunk
-from actgp.models import DeepGP, Mixture
+from actgp.models import DeepGP, Mixture, Networks
+from actgp.models.networks import BENT
+
+
+class NetworksPass(nn.Module):
+    """x ↦ μ_k(x), by operations that onnxruntime has in both precisions: asinh(x) = ± log(|x| + √(x² + 1)).
+
+    Args:
+        networks: The networks.
+    """
+
+    shares: Tensor
+    factors: Tensor
+
+    def __init__(self, networks: Networks) -> None:
+        super().__init__()
+        self.register_buffer("shares", networks.shares.detach().clone().view(-1, 1, 1, 1))
+        self.register_buffer("factors", networks.factors.detach().clone())
+        matrices = [networks.first, *networks.inner, networks.last]  # [G K, n, m]
+        biases = [*networks.biases, networks.last_bias]
+        self.num_matrices = len(matrices)
+        for i, (W, b) in enumerate(zip(matrices, biases, strict=True)):
+            self.register_buffer(f"matrix_{i}", (W * W.shape[1] ** -0.5).detach().clone())
+            self.register_buffer(f"bias_{i}", b.detach().clone())
+
+    def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "K N P"]:
+        z = X.to(self.factors.dtype) / BENT
+        x = BENT * z.sign() * (z.abs() + (z.square() + 1.0).sqrt()).log() * self.factors
+        for i in range(self.num_matrices):
+            x = x @ self.get_buffer(f"matrix_{i}") + self.get_buffer(f"bias_{i}")
+            if i + 1 < self.num_matrices:
+                x = nn.functional.silu(x)
+        return (self.shares * x.unflatten(0, (self.shares.shape[0], -1))).sum(0)
 
 
 class MixedTrunk(nn.Module):
@@ -34,7 +64,7 @@ class MixedTrunk(nn.Module):
         self.own = Trunk(mixture.members[chosen])
         others = [member for m, member in enumerate(mixture.members) if m != chosen]
         self.others = nn.ModuleList(composed_means(member) for member in others)
-        self.networks = copy.deepcopy(mixture.networks)
+        self.networks = None if mixture.networks is None else NetworksPass(mixture.networks)
         order = [chosen, *(m for m in range(len(mixture.members)) if m != chosen)]
         self.register_buffer("shares", mixture.shares.detach()[order].clone())
 
@@ -46,7 +76,7 @@ class MixedTrunk(nn.Module):
     def forward(self, h: Float[Tensor, "N D"]) -> Along:
         along: Along = self.own(h)
         means = [along.mean]
-        behind = None if self.networks is None else self._behind(h, self.networks.blended(h))
+        behind = None if self.networks is None else self._behind(h, self.networks(h))
         for m, member in enumerate(self.others, start=1):
             if m < self.num_given:
                 means.append(member(h))
