@@ -46,9 +46,9 @@ def distill(
     """Makes a student of a model: a module whose one pass gives the model's predictive distribution.
 
     The model, its teacher, is asked for its predictions at the rows, between and around them, and far away. A student
-    of a `DeepGP` keeps its composed means and the last layer's distance from what it knows in closed form, and learns
-    what is left. `student.report` says how faithful it is at rows that were kept aside; a `FidelityWarning` says where
-    it is not.
+    of a `DeepGP` keeps its composed means and the last layer's distance from what it knows in closed form, one of a
+    `Mixture` those of all its members and the distance of one; what is left is learnt. `student.report` says how
+    faithful it is at rows that were kept aside; a `FidelityWarning` says where it is not.
 
     Args:
         model: A fitted model or estimator: one with Gaussian noise, with outliers or without, or of classes.

@@ -2,7 +2,7 @@
 
     mean = Σ_m w_m mean_m(x) + Σ_m w_m (1/K) Σ_k mean_m(x, μ_k(x))
 
-Distances and noise are that member's: k(x, x) − Σ A² does not depend on what was learnt, and never forgets far away.
+Variances and noise are that member's: its k(x, x) − Σ A² is the distance from what its inducing variables know.
 """
 
 import torch
