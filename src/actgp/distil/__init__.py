@@ -3,7 +3,7 @@
 from actgp.distil.distill import distill
 from actgp.distil.export import Exported, export
 from actgp.distil.fidelity import FidelityReport, FidelityWarning
-from actgp.distil.outputs import Classes, Mixture
+from actgp.distil.outputs import Classes, Normals
 from actgp.distil.scaling import Scaling
 from actgp.distil.student import SavedStudent, Student
 from actgp.distil.teacher import Inside, inside
@@ -14,7 +14,7 @@ __all__ = [
     "FidelityReport",
     "FidelityWarning",
     "Inside",
-    "Mixture",
+    "Normals",
     "SavedStudent",
     "Scaling",
     "Student",

@@ -4,6 +4,7 @@ import copy
 import time
 import warnings
 from dataclasses import replace
+from typing import TypeGuard
 
 import torch
 from jaxtyping import Float
@@ -14,13 +15,14 @@ from actgp.distil.features import Features
 from actgp.distil.fidelity import FidelityReport, FidelityWarning, compared
 from actgp.distil.heads import ClassHead, ValueHead
 from actgp.distil.learn import learn
+from actgp.distil.mixed_trunk import MixedTrunk, nearest_member, trunk_of
 from actgp.distil.queries import around, places, set_aside
 from actgp.distil.stand_in import stand_in
 from actgp.distil.student import Student
-from actgp.distil.teacher import Answers, Labels, Teacher, inside
+from actgp.distil.teacher import Answers, Labels, Predicts, Teacher, inside
 from actgp.distil.trunk import Along, Trunk
 from actgp.likelihoods import adapter_of
-from actgp.models import DeepGP
+from actgp.models import DeepGP, Mixture
 
 NUM_PLACES, NUM_STEPS, NUM_SAMPLES = 8_000, 1_000, 32
 ROWS = 2_048
@@ -44,9 +46,9 @@ def distill(
     """Makes a student of a model: a module whose one pass gives the model's predictive distribution.
 
     The model, its teacher, is asked for its predictions at the rows, between and around them, and far away. A student
-    of a `DeepGP` keeps its composed means and the last layer's distance from what it knows in closed form, and learns
-    what is left. `student.report` says how faithful it is at rows that were kept aside; a `FidelityWarning` says where
-    it is not.
+    of a `DeepGP` keeps its composed means and the last layer's distance from what it knows in closed form, one of a
+    `Mixture` those of all its members and the distance of one; what is left is learnt. `student.report` says how
+    faithful it is at rows that were kept aside; a `FidelityWarning` says where it is not.
 
     Args:
         model: A fitted model or estimator: one with Gaussian noise, with outliers or without, or of classes.
@@ -78,8 +80,8 @@ def distill(
     learning, aside = set_aside(len(h), g)
     known, asked = h[learning], places(h[learning], num_places, g)
     answers = teacher.ask(asked, g)
-    structure = teacher_model if isinstance(teacher_model, DeepGP) else stand_in(asked, answers, g)
-    trunk = Trunk(structure)
+    structure: DeepGP | Mixture = teacher_model if _has_trunk(teacher_model) else stand_in(asked, answers, g)
+    trunk = trunk_of(structure)
     with torch.no_grad():
         along = _along(trunk, asked)
         features = Features(known, _along(trunk, known))
@@ -99,11 +101,15 @@ def distill(
     return student
 
 
+def _has_trunk(model: Predicts) -> TypeGuard[DeepGP | Mixture]:
+    return isinstance(model, DeepGP) or (isinstance(model, Mixture) and nearest_member(model) is not None)
+
+
 @torch.no_grad()
-def _behind_backbone(model: object, X: Tensor) -> tuple[Tensor, nn.Module | None, object]:
+def _behind_backbone(model: DeepGP | Predicts, X: Tensor) -> tuple[Tensor, nn.Module | None, Predicts]:
     """What a model's layers are given, its backbone, and a model of the layers alone."""
     if not isinstance(model, DeepGP):
-        return checks.inputs(X, X.shape[-1]), None, model
+        return checks.inputs(X, model.input_dim if isinstance(model, Mixture) else X.shape[-1]), None, model
     if model.backbone is None:
         return model.check_inputs(X), None, model  # type: ignore[return-value]  # a tensor, without a backbone
     parts = [model.enter(part) for part in model.rows(X).split(ROWS)]
@@ -111,7 +117,7 @@ def _behind_backbone(model: object, X: Tensor) -> tuple[Tensor, nn.Module | None
     return torch.cat(parts), copy.deepcopy(model.backbone).eval(), alone
 
 
-def _along(trunk: Trunk, h: Float[Tensor, "N D"]) -> Along:
+def _along(trunk: Trunk | MixedTrunk, h: Float[Tensor, "N D"]) -> Along:
     parts = [trunk(part) for part in h.split(ROWS)]
     return Along(*map(torch.cat, zip(*parts, strict=True)))
 
@@ -121,8 +127,8 @@ def _head(
     seen: Float[Tensor, "N F"],
     along: Along,
     answers: Answers,
-    structure: DeepGP,
-    trunk: Trunk,
+    structure: DeepGP | Mixture,
+    trunk: Trunk | MixedTrunk,
     generator: torch.Generator,
 ) -> ValueHead | ClassHead:
     """A head that begins where closed forms are."""
@@ -137,7 +143,7 @@ def _head(
     return head
 
 
-def _logits(structure: DeepGP, num_classes: int) -> Float[Tensor, "C P"]:
+def _logits(structure: DeepGP | Mixture, num_classes: int) -> Float[Tensor, "C P"]:
     """B: latent functions of a softmax are logits; that of two classes is the second's; others are left to learning."""
     P, likelihood = structure.num_outputs, structure.likelihood
     weights = getattr(likelihood, "mixing_weights", None)

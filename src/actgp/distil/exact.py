@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.distil.layer_pass import MarginalPass
-from actgp.distil.outputs import Classes, Mixture, Outputs, normal_cdf
+from actgp.distil.outputs import Classes, Normals, Outputs, normal_cdf
 from actgp.distil.scaling import Scaling
 from actgp.distil.trunk import GaussianNoise
 from actgp.likelihoods import BernoulliLogitLikelihood, adapter_of
@@ -28,7 +28,7 @@ GRID, REACH = 61, 6.0  # points of one latent function, and how many standard de
 
 
 class ExactPaths(nn.Module):
-    """What `model.predict(X, num_samples)` gives, by plain operations alone: a `Mixture` or `Classes`.
+    """What `model.predict(X, num_samples)` gives, by plain operations alone: a `Normals` or `Classes`.
 
     Args:
         model: A deep GP.
@@ -55,25 +55,30 @@ class ExactPaths(nn.Module):
         self.labels = None if self.noise is not None else LabelNodes(model, self.num_paths)
 
     def forward(self, X: Tensor) -> Outputs:
-        """A `Mixture` or `Classes`; nothing is checked."""
+        """A `Normals` or `Classes`; nothing is checked."""
         X = X if self.scaling is None else self.scaling.inputs(X)
         h = X if self.backbone is None else self.backbone(X)
         first, *others = self.layers
         N, (mean, variance) = h.shape[0], _marginals(first, h)
         for i, layer in enumerate(others):
-            ends = (values.reshape(-1, N, self.widths[i]) for values in (mean, variance))
-            h = sampled(*ends, self.get_buffer(f"noise_{i}")).reshape(-1, self.widths[i])
+            mean, variance = (values.reshape(-1, N, self.widths[i]) for values in (mean, variance))
+            h = sampled(mean, variance, self.get_buffer(f"noise_{i}")).reshape(-1, self.widths[i])
             mean, variance = _marginals(layer, h)
         mean, variance = (values.reshape(self.num_paths, N, -1) for values in (mean, variance))
         if self.labels is not None:
             return self.labels(mean, variance)
-        outputs = self._mixture(mean, variance, self.noise(h).reshape(-1, N, 1, len(self.noise.weights)))
+        assert self.noise is not None
+        weights = self.noise.weights.to(mean.dtype)
+        outputs = self._mixture(mean, variance, self.noise(h).reshape(-1, N, 1, len(weights)), weights)
         return outputs if self.scaling is None else self.scaling.outputs(outputs)
 
     def _mixture(
-        self, mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"], noise: Float[Tensor, "_ N 1 C"]
-    ) -> Mixture:
-        weights = self.noise.weights.to(mean.dtype)
+        self,
+        mean: Float[Tensor, "S N P"],
+        variance: Float[Tensor, "S N P"],
+        noise: Float[Tensor, "_ N 1 C"],
+        weights: Float[Tensor, " C"],
+    ) -> Normals:
         variances = (variance.unsqueeze(-1) + noise).movedim(-1, 0).flatten(0, 1)  # [C S, N, P]
         means = mean.repeat(len(weights), 1, 1)
         chances = (weights.repeat_interleave(self.num_paths) / self.num_paths).view(-1, 1, 1).expand_as(means)
@@ -81,7 +86,7 @@ class ExactPaths(nn.Module):
         epistemic = variance.mean(0) + (mean - centre).square().mean(0)
         aleatoric = (noise @ weights).mean(0).expand_as(centre)
         found = (centre, epistemic.sqrt(), aleatoric.sqrt(), chances, means, variances)
-        return Mixture(*(values.squeeze(-1) if mean.shape[-1] == 1 else values for values in found))
+        return Normals(*(values.squeeze(-1) if mean.shape[-1] == 1 else values for values in found))
 
 
 def _marginals(layer: nn.Module, h: Float[Tensor, "N H"]) -> tuple[Float[Tensor, "N P"], Float[Tensor, "N P"]]:
@@ -96,6 +101,9 @@ class LabelNodes(nn.Module):
         model: A deep GP of classes.
         num_paths: S.
     """
+
+    nodes: Tensor
+    chances: Tensor
 
     def __init__(self, model: DeepGP, num_paths: int) -> None:
         super().__init__()
@@ -118,12 +126,13 @@ class LabelNodes(nn.Module):
         self.register_buffer("chances", chances.to(model.dtype).view(-1, 1, 1))
 
     def forward(self, mean: Float[Tensor, "S N P"], variance: Float[Tensor, "S N P"]) -> Classes:
-        sd, total, squares = variance.sqrt(), 0.0, 0.0
+        sd, means, squares = variance.sqrt(), [], []
         for s in range(mean.shape[0]):  # one path after the other, so that memory does not grow with their number
             p = self._given(mean[s] + sd[s] * self.nodes[s])  # [Q, N, C]
-            total = total + (self.chances * p).sum(0) / mean.shape[0]
-            squares = squares + (self.chances * p.square()).sum(0) / mean.shape[0]
-        return Classes(total, (squares - total.square()).clamp_min(0.0).sqrt())
+            means.append((self.chances * p).sum(0))
+            squares.append((self.chances * p.square()).sum(0))
+        total = torch.stack(means).mean(0)
+        return Classes(total, (torch.stack(squares).mean(0) - total.square()).clamp_min(0.0).sqrt())
 
     def _given(self, f: Float[Tensor, "Q N P"]) -> Float[Tensor, "Q N C"]:
         if self.kind is SoftmaxLikelihood:

@@ -36,7 +36,7 @@ LOGGERS = ("torch.onnx", "onnxscript", "onnx_ir")
 
 
 class _Named(nn.Module):
-    """A module whose outputs have an order: those of a `Mixture` with the ends of its interval, or of `Classes`."""
+    """A module whose outputs have an order: those of a `Normals` with the ends of its interval, or of `Classes`."""
 
     def __init__(self, module: nn.Module, level: float) -> None:
         super().__init__()
@@ -163,6 +163,7 @@ def _write(module: nn.Module, rows: Tensor, names: tuple[str, ...], path: Path) 
             input_names=[INPUT],
             output_names=list(names),
         )
+        assert program is not None
         for node in program.model.graph:  # the exporter calls what comes of a mean "mean", too
             for value in node.outputs:
                 if value.name in names and not value.is_graph_output():

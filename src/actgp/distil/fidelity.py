@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp.distil.learn import draw
-from actgp.distil.outputs import Classes, Mixture, mixture_log_prob, normal_cdf
+from actgp.distil.outputs import Classes, Normals, mixture_log_prob, normal_cdf
 from actgp.distil.teacher import Answers, Labels, Values
 from actgp.persistence import savable
 
@@ -68,14 +68,14 @@ class FidelityReport:
         return "\n".join(lines)
 
 
-def compared(student: Mixture | Classes, teacher: Answers, generator: torch.Generator) -> tuple[float, float, float]:
+def compared(student: Normals | Classes, teacher: Answers, generator: torch.Generator) -> tuple[float, float, float]:
     """The divergence, the difference in coverage, and the rank correlation."""
     if isinstance(student, Classes) and isinstance(teacher, Labels):
         p, q = teacher.probabilities, student.probabilities
         divergence = (p * (p.clamp_min(TINY) / q.clamp_min(TINY)).log()).sum(1).mean()
         confidence = q.amax(1).mean() - p.amax(1).mean()
         return divergence.item(), confidence.item(), rank_correlation(student.epistemic_std, teacher.spread)
-    assert isinstance(student, Mixture)
+    assert isinstance(student, Normals)
     assert isinstance(teacher, Values)
     shape = teacher.epistemic.shape
     mixture = [values.reshape(-1, *shape) for values in student[3:]]

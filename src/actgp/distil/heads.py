@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from actgp.distil.outputs import Classes, Mixture
+from actgp.distil.outputs import Classes, Normals
 from actgp.distil.trunk import Along
 
 WIDTH = 64
@@ -88,7 +88,7 @@ class ValueHead(nn.Module):
         self.register_buffer("noise_weights", noise_weights.float())
         self.register_buffer("floor", torch.tensor(floor))
 
-    def forward(self, along: Along, features: Float[Tensor, "N F"]) -> Mixture:
+    def forward(self, along: Along, features: Float[Tensor, "N F"]) -> Normals:
         raw = self.network(features) + self.shifts.flatten()
         raw = raw.T.unflatten(0, self.shifts.shape).movedim(0, 1).contiguous()  # [_, P, N]: rows last is fastest
         g_mean, g_epistemic, g_noise, logits, offsets, spreads = raw.split(self.sizes)
@@ -110,7 +110,7 @@ class ValueHead(nn.Module):
         variances = own.unsqueeze(1) + noise
         parts = (values.flatten(0, 1) for values in (weights, means.unsqueeze(1).expand_as(variances), variances))
         found = (mean, epistemic.sqrt(), aleatoric.sqrt(), *parts)
-        return Mixture(*(values.squeeze(-2) if self.num_outputs == 1 else values.mT for values in found))
+        return Normals(*(values.squeeze(-2) if self.num_outputs == 1 else values.mT for values in found))
 
 
 class ClassHead(nn.Module):

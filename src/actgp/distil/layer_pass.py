@@ -183,6 +183,7 @@ class MarginalPass(nn.Module):
         squares = passed.amplitude.square()  # [N, 1]
         unexplained = (passed.prior - squares[:, 0] * total(whitened)).clamp_min(0.0)
         if self.horizon is not None:  # v r⁴ / R² = (v r²)² / (v R²)
+            assert isinstance(self.layer.units, ZonalPass)
             unexplained = unexplained + passed.prior.square() / (self.layer.units.variance * self.horizon**2)
         variances = (unexplained, squares * total(explained), passed.prior)
         return Variances(self.layer.mean(h, passed), *(values.to(h.dtype) for values in variances))

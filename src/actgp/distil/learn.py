@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp.distil.heads import ClassHead, ValueHead
-from actgp.distil.outputs import Classes, Mixture, mixture_log_prob
+from actgp.distil.outputs import Classes, Normals, mixture_log_prob
 from actgp.distil.teacher import Labels, Values
 from actgp.distil.trunk import Along
 
@@ -45,16 +45,21 @@ def draw(values: Values, generator: torch.Generator) -> Draws:
     return Draws(torch.cat([mean + step, mean - step]), torch.cat([counts, counts]) / 2)
 
 
-def value_loss(student: Mixture, values: Values, draws: Draws) -> Float[Tensor, ""]:
-    """The loss of a batch, a mean over rows and outputs."""
-    shape = values.epistemic.shape
+def value_loss(
+    student: Normals, epistemic: Float[Tensor, "N P"], aleatoric: Float[Tensor, "N P"], draws: Draws
+) -> Float[Tensor, ""]:
+    """The loss of a batch, a mean over rows and outputs: draws and variances are the teacher's."""
+    shape = epistemic.shape
     mixture = (each.reshape(-1, 1, *shape) for each in student[3:])
     fit = (draws.weights * mixture_log_prob(draws.y, *mixture)).sum(0).mean()
-    spread = 0.0
-    for std, variance in ((student.epistemic_std, values.epistemic), (student.aleatoric_std, values.aleatoric)):
-        own = std.reshape(shape).square() + TINY
-        spread = spread + 0.5 * (own.log() + (variance + TINY) / own).mean()
-    return spread - fit
+    spreads = spread_loss(student.epistemic_std, epistemic) + spread_loss(student.aleatoric_std, aleatoric)
+    return spreads - fit
+
+
+def spread_loss(std: Float[Tensor, "*rows"], variance: Float[Tensor, "N P"]) -> Float[Tensor, ""]:
+    """D."""
+    own = std.reshape(variance.shape).square() + TINY
+    return 0.5 * (own.log() + (variance + TINY) / own).mean()
 
 
 def label_loss(student: Classes, labels: Labels) -> Float[Tensor, ""]:
@@ -86,12 +91,12 @@ def learn(
             draws = draw(answers, generator) if isinstance(answers, Values) else None
         rows, start = order[start : start + size], start + size
         said = head(Along(*(values[rows] for values in along)), features[rows])
-        if draws is None:
+        if isinstance(answers, Labels):
             loss = label_loss(said, Labels(*(values[rows] for values in answers)))
         else:
-            weights, _, _, *moments = answers
-            asked = Values(weights, weights, weights, *(values[rows] for values in moments))
-            loss = value_loss(said, asked, Draws(draws.y[:, rows], draws.weights[:, rows]))
+            assert draws is not None
+            moments = answers.epistemic[rows], answers.aleatoric[rows]
+            loss = value_loss(said, *moments, Draws(draws.y[:, rows], draws.weights[:, rows]))
         adam.zero_grad()
         loss.backward()
         adam.step()

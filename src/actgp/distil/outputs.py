@@ -17,7 +17,7 @@ from actgp import checks
 HALVINGS = 30  # of the interval that holds a quantile: to the last digit of float32
 
 
-class Mixture(NamedTuple):
+class Normals(NamedTuple):
     """A predictive distribution of real targets. [N] for one output, [N, P] for several.
 
     Attributes:
@@ -93,7 +93,7 @@ class Classes(NamedTuple):
         return self.probabilities.clamp_min(smallest).log().gather(1, y.long()[:, None])[:, 0]
 
 
-Outputs = Mixture | Classes
+Outputs = Normals | Classes
 
 
 def normal_cdf(z: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """Where a teacher is asked: at the rows, between neighbours, around rows, and away from all of them."""
 
+from math import log10
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -57,8 +59,7 @@ def dilated(
 ) -> Float[Tensor, "Q D"]:
     """Rows as many times as far from the centre, log-uniformly."""
     centre = X.mean(0)
-    ends = (torch.tensor(end).log10().item() for end in (nearest, farthest))
-    times = 10 ** _uniform(number, *ends, X, generator)
+    times = 10 ** _uniform(number, log10(nearest), log10(farthest), X, generator)
     return centre + times * (X[_some(len(X), number, generator)] - centre)
 
 

@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from actgp.distil.outputs import Classes, Mixture, Outputs
+from actgp.distil.outputs import Classes, Normals, Outputs
 
 
 class Scaling(nn.Module):
@@ -45,4 +45,4 @@ class Scaling(nn.Module):
         if outputs.mean.ndim == 1:
             b, a = b[0], a[0]
         mean, epistemic, aleatoric, weights, means, variances = outputs
-        return Mixture(b + a * mean, a * epistemic, a * aleatoric, weights, b + a * means, a.square() * variances)
+        return Normals(b + a * mean, a * epistemic, a * aleatoric, weights, b + a * means, a.square() * variances)

@@ -22,4 +22,4 @@ def stand_in(asked: Float[Tensor, "Q D"], answers: Answers, generator: torch.Gen
         means = answers.mean()
     model = deep_gp(asked.shape[1], means.shape[1], NUM_LAYERS, min(NUM_INDUCING, len(asked)), generator=generator)
     fit(model, asked.float(), means, RECIPE, generator=generator, progress=False)
-    return model
+    return model.to(asked.dtype)

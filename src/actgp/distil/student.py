@@ -12,17 +12,18 @@ from actgp import checks
 from actgp.distil.features import Features
 from actgp.distil.fidelity import FidelityReport
 from actgp.distil.heads import ClassHead, ValueHead
-from actgp.distil.outputs import Classes, Mixture, Outputs
+from actgp.distil.mixed_trunk import MixedTrunk, trunk_of
+from actgp.distil.outputs import Classes, Normals, Outputs
 from actgp.distil.scaling import Scaling
 from actgp.distil.trunk import Along, Trunk
-from actgp.models import DeepGP
+from actgp.models import DeepGP, Mixture
 from actgp.persistence import Sizes, savable, save
 
 ROWS = 2_048  # of a prediction, for each thread: what a layer makes of them stays in the cache
 
 
 class Student(nn.Module):
-    """The predictive distribution of a model, in one pass: its `forward` gives a `Mixture` or `Classes`.
+    """The predictive distribution of a model, in one pass: its `forward` gives a `Normals` or `Classes`.
 
     Made by `distill`, in the precision of the model; what it has learnt is in single precision.
 
@@ -38,11 +39,11 @@ class Student(nn.Module):
     """
 
     report: FidelityReport
-    _structure: tuple[DeepGP]  # no part of the module: only files need it
+    _structure: tuple[DeepGP | Mixture]  # no part of the module: only files need it
 
     def __init__(
         self,
-        trunk: Trunk,
+        trunk: Trunk | MixedTrunk,
         features: Features,
         head: ValueHead | ClassHead,
         backbone: nn.Module | None = None,
@@ -53,16 +54,16 @@ class Student(nn.Module):
         self.trunk, self.features, self.head = trunk, features, head
 
     @property
-    def structure(self) -> DeepGP:
-        """The deep GP that the trunk was made from."""
+    def structure(self) -> DeepGP | Mixture:
+        """The deep GP, or the mixture, that the trunk was made from."""
         return self._structure[0]
 
     @structure.setter
-    def structure(self, model: DeepGP) -> None:
+    def structure(self, model: DeepGP | Mixture) -> None:
         self._structure = (model,)
 
     def forward(self, X: Tensor) -> Outputs:
-        """A `Mixture` or `Classes`. Nothing is checked: a row with NaN gives NaN."""
+        """A `Normals` or `Classes`. Nothing is checked: a row with NaN gives NaN."""
         outputs = self.behind(self.enter(X))
         return outputs if self.scaling is None else self.scaling.outputs(outputs)
 
@@ -85,7 +86,7 @@ class Student(nn.Module):
         if isinstance(parts[0], Classes):
             return Classes(*map(torch.cat, zip(*parts, strict=True)))
         rows = (0, 0, 0, 1, 1, 1)
-        return Mixture(*(torch.cat(each, dim) for each, dim in zip(zip(*parts, strict=True), rows, strict=True)))
+        return Normals(*(torch.cat(each, dim) for each, dim in zip(zip(*parts, strict=True), rows, strict=True)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the student to a file, all of it at once; `actgp.load` reads it."""
@@ -98,7 +99,7 @@ class SavedStudent:
     """A student in words and tensors.
 
     Attributes:
-        structure: The deep GP that its trunk is made from.
+        structure: The deep GP, or the mixture, that its trunk is made from.
         classes: C; None for real targets.
         scaled: Whether data are scaled.
         values: All other tensors, one after the other.
@@ -107,14 +108,15 @@ class SavedStudent:
 
     SIZES: ClassVar[Sizes] = {"values": ("numbers",)}
 
-    structure: DeepGP
+    structure: DeepGP | Mixture
     classes: int | None
     scaled: bool
     values: Tensor
     report: FidelityReport
 
     def __post_init__(self) -> None:
-        if self.values.dtype != torch.float64 or self.structure.backbone is not None:
+        members = self.structure.members if isinstance(self.structure, Mixture) else [self.structure]
+        if self.values.dtype != torch.float64 or any(member.backbone is not None for member in members):
             raise ValueError(
                 "a saved student must have values in double precision and layers without a backbone, got others; "
                 "save it again"
@@ -133,8 +135,9 @@ class SavedStudent:
 
     def student(self) -> Student:
         """The student again."""
-        trunk, (D, P) = Trunk(self.structure), (self.structure.gp_layers[0].input_dim, self.structure.num_outputs)
-        dtype = self.structure.dtype
+        trunk, P = trunk_of(self.structure), self.structure.num_outputs
+        first = self.structure.members[0] if isinstance(self.structure, Mixture) else self.structure
+        D, dtype = first.gp_layers[0].input_dim, first.dtype
         with torch.no_grad():
             nothing = torch.zeros(2, D, dtype=dtype)
             along = trunk(nothing)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from actgp.distil.outputs import mixture_log_prob
 from actgp.distil.scaling import Scaling
-from actgp.models import DeepGP, Prediction
+from actgp.models import DeepGP, MixedPrediction, Mixture, Prediction
 
 ROWS = 512  # that a teacher is asked at a time
 
@@ -18,7 +18,7 @@ ROWS = 512  # that a teacher is asked at a time
 class Predicts(Protocol):
     """A model whose predictions are mixtures of normals, or have probabilities of classes."""
 
-    def predict(self, X: Tensor) -> Prediction:
+    def predict(self, X: Tensor) -> Prediction | MixedPrediction:
         """The predictive distribution at each row."""
 
 
@@ -83,7 +83,7 @@ class Teacher:
 
     Attributes:
         model: The model.
-        num_samples: How many paths a deep GP predicts with.
+        num_samples: How many paths a deep GP predicts with, or each of a mixture.
     """
 
     model: Predicts
@@ -105,10 +105,12 @@ class Teacher:
     def _answers(self, X: Tensor, generator: torch.Generator) -> Answers:
         if isinstance(self.model, DeepGP):
             return answers_of(self.model.predict(X, self.num_samples, generator=generator), len(X))
+        if isinstance(self.model, Mixture):
+            return answers_of(self.model.predict(X, self.num_samples), len(X))
         return answers_of(self.model.predict(X), len(X))
 
 
-def answers_of(prediction: Prediction, num_rows: int) -> Answers:
+def answers_of(prediction: Prediction | MixedPrediction, num_rows: int) -> Answers:
     """What a student needs of a prediction."""
     try:
         weights, means, variances = prediction.normal_components()
@@ -120,7 +122,7 @@ def answers_of(prediction: Prediction, num_rows: int) -> Answers:
     return Values(weights, means, variances, *moments)
 
 
-def _labels(prediction: Prediction, num_rows: int) -> Labels:
+def _labels(prediction: Prediction | MixedPrediction, num_rows: int) -> Labels:
     try:
         p = prediction.probabilities
     except ValueError as error:
