@@ -32,6 +32,7 @@ MOST_ROWS = 800  # of which the evidence is taken
 LENGTHSCALE_SD, VARIANCE_SD, NOISE_SD = 1.5, 3.0, 3.0
 STARTS = (0.05, 1e-3)  # of σ²
 VARIANCES = {ArcCosine: 0.4, ScaleKernel: 1.0}  # v₀
+JITTER = 1e-8  # relative to the variance: where it would be added only now and then, the evidence would have steps
 FARTHEST = 6.0  # robust standard deviations from the median
 
 
@@ -97,7 +98,8 @@ def _climb(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"],
     eye = torch.eye(len(X), dtype=X.dtype, device=X.device)
 
     def objective() -> Tensor:
-        K = kernel(X).to_dense() + log_noise.exp() * eye
+        K = kernel(X).to_dense()
+        K = K + (log_noise.exp() + JITTER * K.diagonal().mean().detach()) * eye
         variance = kernel.variance if zonal else kernel.outputscale
         prior = _normal(base.lengthscale.log(), centre, LENGTHSCALE_SD) + _normal(variance.log(), log(v0), VARIANCE_SD)
         return LogDensity.apply(y, K) + prior + _normal(log_noise, -3.0, NOISE_SD)
