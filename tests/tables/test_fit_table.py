@@ -109,3 +109,25 @@ def test_the_same_seed_gives_the_same_model() -> None:
         for _ in range(2)
     )
     assert torch.equal(one, other)
+
+
+def test_what_is_no_standardised_table_is_refused() -> None:
+    X, y = standardised(40)
+    for given, message in (
+        ((1000 * X, y), "columns of X must be standardised, got one with mean .* and standard deviation"),
+        ((X, y + 50), "columns of y must be standardised, got one with mean 50"),
+        ((X[:20], y), "X and y must have the same two or more rows, got 20 and 40"),
+        ((X.unsqueeze(0), y), r"X must be a matrix, one row for each case, got shape \[1, 40, 4\]"),
+        ((X.log(), y), "X must be finite, got"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            actgp.fit_table(*given)
+    with pytest.raises(TypeError, match="X must be a torch.Tensor"):
+        actgp.fit_table(X.numpy(), y)  # type: ignore[arg-type]
+
+
+def test_single_precision_and_a_vector_of_targets_will_do() -> None:
+    X, y = standardised(40, noise=0.1)
+    constant = torch.cat([X, torch.zeros(40, 1)], dim=1)
+    model, _ = actgp.fit_table(constant.float(), y[:, 0].float(), effort="fast")
+    assert model.predict(constant).mean.shape == (40,)

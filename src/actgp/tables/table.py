@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from gpytorch.constraints import GreaterThan
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from actgp import checks
@@ -43,6 +43,7 @@ HOPELESS = 4.0  # times the mean squared error of the better GP, from which on n
 HELD_OUT, MOST_HELD_OUT = 0.2, 1_000  # of deep members
 TYPICAL_ROWS, GROWTH = 2_000, 0.75  # of steps, with rows
 NUM_SAMPLES = 32
+LARGEST_MEAN, LARGEST_SPREAD = 2.0, 10.0  # of columns that are taken for standardised
 
 
 class Plan(NamedTuple):
@@ -101,22 +102,33 @@ class TableFit:
 
 
 def fit_table(
-    X: Float64[Tensor, "N D"],
-    y: Float64[Tensor, "N P"],
+    X: Float[Tensor, "N D"],
+    y: Tensor,
     *,
     effort: Effort = "balanced",
-    generator: torch.Generator,
+    generator: torch.Generator | None = None,
     progress: bool = False,
 ) -> tuple[Mixture, TableFit]:
-    """Fits the members, and mixes them.
+    """Fits the members, and mixes them, in double precision.
 
     Args:
         X: Inputs, each column standardised.
-        y: Targets, likewise.
+        y: Targets, [N] or [N, P], likewise.
         effort: How much time is spent.
-        generator: Source of all randomness.
+        generator: Source of all randomness; torch's global one by default.
         progress: Whether to show a progress bar, on a terminal.
+
+    Example:
+        >>> import actgp, torch
+        >>> X = torch.randn(60, 2)
+        >>> model, report = actgp.fit_table(X, X[:, 0].sin(), effort="fast")
+        >>> lower, upper = model.predict(X.double()).interval(0.9)
     """
+    X, y = _standardised(X, "X"), _standardised(y, "y")
+    if len(X) != len(y) or len(X) < 2:
+        raise ValueError(f"X and y must have the same two or more rows, got {len(X)} and {len(y)}; align them")
+    if generator is None:
+        generator = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
     plan, N = PLANS[checks.choice(effort, "effort", tuple(PLANS))], len(X)
     rows = torch.arange(N) if N <= MOST_ROWS else torch.randperm(N, generator=generator)[:MOST_ROWS]
     plain = [gp_member(name, X, y, rows, generator) for name in ("arc-cosine GP", "Matérn GP")]
@@ -142,6 +154,22 @@ def fit_table(
     scores = dict(zip((m.name for m in members), judged.mean(0).tolist(), strict=True))
     scores["mixture"] = (judged + weights.log()).logsumexp(1).mean().item()
     return model, TableFit(dict(zip(scores, weights.tolist(), strict=False)), scores, len(judged))
+
+
+def _standardised(values: Tensor, name: str) -> Float64[Tensor, "N D"]:
+    """Columns in double precision, which are of about zero mean and unit spread, or constant."""
+    columns = checks.finite(checks.tensor(values, name), name).detach().double()
+    columns = columns.unsqueeze(1) if columns.ndim == 1 else columns
+    if columns.ndim != 2:
+        raise ValueError(f"{name} must be a matrix, one row for each case, got shape {list(values.shape)}; flatten it")
+    mean, sd = columns.mean(0), columns.std(0, correction=0)
+    if (mean.abs() > LARGEST_MEAN).any() or (sd > LARGEST_SPREAD).any() or ((sd < 1 / LARGEST_SPREAD) & (sd > 0)).any():
+        i = int(torch.maximum(mean.abs(), (sd + 1e-300).log().abs()).argmax())
+        raise ValueError(
+            f"columns of {name} must be standardised, got one with mean {mean[i]:.3g} and standard deviation "
+            f"{sd[i]:.3g}; subtract means and divide by standard deviations, or use actgp.DGPRegressor, which does"
+        )
+    return columns
 
 
 def _mixture(plain: list[Member], around: list[Member], weights: Tensor, networks: Networks | None) -> Mixture:
