@@ -48,7 +48,8 @@ def try_all(case):
             answer = str(error)
         same = all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
         state = "unchanged" if same and not checkpoint.exists() else "changed"
-        print(case, type(model).__name__, state, answer, flush=True)
+        sys.stdout.write(f"{case} {type(model).__name__} {state} {answer}\\n")  # at once: two ranks share the terminal
+        sys.stdout.flush()
 
 
 try_all("launched")
