@@ -11,7 +11,8 @@ from actgp_experiments.report.records import Results, read_results
 
 ROOT = Path(__file__).parents[3]
 RESULTS, DOCS = ROOT / "results", ROOT / "docs" / "uci"
-IN_README = ("ADGP, ours", "ADGP, published", "DGP", "NN", "NN Ensemble", "Deep ensemble", "Laplace", "SGPR")
+OTHERS = ("DGP", "NN", "NN Ensemble", "Deep ensemble", "Laplace", "SGPR")
+IN_README = ("ADGP, default", "ADGP, ours", "ADGP, published", *OTHERS)
 
 pytestmark = pytest.mark.skipif(
     not (DOCS / "report.md").exists(), reason="needs the repository, of which a package has a part"
