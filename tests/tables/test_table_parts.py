@@ -57,6 +57,20 @@ def test_left_out_densities_are_those_of_new_rows() -> None:
     assert abs(left_out.mean().item() - new.mean().item()) < 4 * (new.var() / 200).sqrt().item()
 
 
+@pytest.mark.parametrize("make", [arc_cosine, matern])
+def test_many_rows_without_noise_leave_no_doubt(make: object) -> None:
+    X = torch.linspace(-2, 2, 300, dtype=torch.float64).unsqueeze(1)
+    y = 1.4 * torch.sin(2 * X)
+    kernel = make(1)  # type: ignore[operator]
+    model = layer_of(X, kernel)
+    densities, error = fit_one_layer(model, X, y, maximise_evidence(kernel, X, y).noise)
+    prediction = model.predict(X[:-1] + 0.5 * X.diff(dim=0))
+    assert (prediction.mean - 1.4 * torch.sin(2 * X[:-1] + X.diff(dim=0)).squeeze(1)).abs().max() < 1e-2
+    assert prediction.variance.sqrt().max() < 0.05
+    assert error < 1e-4
+    assert densities.mean() > 3.0
+
+
 def test_an_outlier_does_not_pull() -> None:
     X, y = data(150)
     y[10] += 30.0

@@ -83,8 +83,9 @@ def fit_one_layer(model: DeepGP, h: Float64[Tensor, "N H"], y: Float64[Tensor, "
         r = y if mu is None else y - mu
         size = h.square().mean(0).sqrt().clamp_min(SMALLEST_SIZE)
     W = torch.ones_like(rest)
-    level = torch.tensor(noise, dtype=h.dtype, device=h.device)
-    bound = 0.0
+    # With less noise than its bound, leaving a row out would be a difference of numbers that agree in all digits.
+    bound = max(model.likelihood.noise_covar.raw_noise_constraint.lower_bound.item(), 0.0)
+    level = torch.tensor(max(noise, bound), dtype=h.dtype, device=h.device)
     for turn in range(ROUNDS + 1):
         with torch.no_grad():
             row = Given(A, r, W)
@@ -93,7 +94,7 @@ def fit_one_layer(model: DeepGP, h: Float64[Tensor, "N H"], y: Float64[Tensor, "
             mean, variance = leave_one_out(regression, row, A @ regression.Q, one, level)
             left = Left(mean, (variance + rest).unsqueeze(-1).expand_as(mean))
             bound = max(bound, _rounding(y, (r - mean).abs()))
-        found = fit_noise(model, h / size, r, left, level.clamp_min(bound))
+        found = fit_noise(model, h / size, r, left, level, bound)
         if turn < ROUNDS:
             level = found.level
             W = _weights(found, likelihood.share, h / size, r, left)
@@ -105,7 +106,7 @@ def fit_one_layer(model: DeepGP, h: Float64[Tensor, "N H"], y: Float64[Tensor, "
         assert variance_of_kernel is not None
         set_variance(layer, variance_of_kernel * phi)
         layer.q.assign(m / phi.sqrt(), S.expand(m.shape[1], -1, -1))
-        set_noise(model, max(found.level.item(), bound) * c)
+        set_noise(model, found.level.item() * c)
         set_outlier_noise(model, found.outliers.item() * c)
         likelihood.slopes.copy_(found.slopes / size)
         adapter = adapter_of(likelihood)
@@ -113,15 +114,22 @@ def fit_one_layer(model: DeepGP, h: Float64[Tensor, "N H"], y: Float64[Tensor, "
         return LeftOut(adapter.log_marginal(r, latent), (r - left.mean).square().mean().item())
 
 
-def fit_noise(model: DeepGP, h: Float64[Tensor, "N H"], r: Float64[Tensor, "N P"], left: Left, level: Tensor) -> Noise:
-    """Step 1, for columns of h whose mean square is one."""
+def fit_noise(
+    model: DeepGP,
+    h: Float64[Tensor, "N H"],
+    r: Float64[Tensor, "N P"],
+    left: Left,
+    level: Tensor,
+    bound: float,
+) -> Noise:
+    """Step 1, for columns of h whose mean square is one; σ² starts at `level`, and stays above `bound`."""
     share = model.likelihood.share
     a = torch.zeros(3 + h.shape[1], dtype=h.dtype, device=h.device)
     a[2] = log(OUTLIER_RATIO)
     a.requires_grad_()
 
     def noise() -> Noise:
-        s, phi, slopes = level * a[0].exp(), a[1].exp(), a[3:]
+        s, phi, slopes = bound + level * a[0].exp(), a[1].exp(), a[3:]
         width = (phi * left.variance + s * relative(slopes, h)).mean()
         return Noise(s, phi, a[2].exp() * width, slopes)
 
