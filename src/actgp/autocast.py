@@ -14,8 +14,17 @@ import torch
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_ACCELERATOR = torch.accelerator.current_accelerator()
-DEVICE_TYPES = ("cpu", "cpu" if _ACCELERATOR is None else _ACCELERATOR.type)
+
+def _accelerator() -> str:
+    """The type of device that torch was built for, the CPU if for no other."""
+    try:
+        device = torch.accelerator.current_accelerator()
+    except RuntimeError:  # torch 2.6, where there is none
+        return "cpu"
+    return "cpu" if device is None else device.type
+
+
+DEVICE_TYPES = ("cpu", _accelerator())
 
 
 def full_precision(function: Callable[P, T]) -> Callable[P, T]:

@@ -17,10 +17,10 @@ from torch import Generator, Tensor
 from torch.distributions import Bernoulli
 
 from actgp.autocast import full_precision
+from actgp.gpytorch_names import OneDimensionalLikelihood
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, adapter_of
 from actgp.likelihoods.checked import columns, some
 from actgp.likelihoods.general import check_shapes
-from actgp.likelihoods.gpytorch_names import OneDimensionalLikelihood
 from actgp.likelihoods.numerics import (
     expectation_by_quadrature,
     grid_nodes,

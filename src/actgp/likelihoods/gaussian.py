@@ -25,9 +25,9 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from actgp.autocast import full_precision
+from actgp.gpytorch_names import GaussianNoise
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, NoiseParameters, adapter_of
 from actgp.likelihoods.checked import columns, supported
-from actgp.likelihoods.gpytorch_names import GaussianNoise
 
 NODES, FARTHEST = 2_001, 10.0  # of an integral over noise: how many, up to how many standard deviations
 BISECTIONS = 60

@@ -12,15 +12,14 @@ from functools import partial
 from typing import final
 
 import torch
-from gpytorch.likelihoods import BetaLikelihood, Likelihood, NegativeBinomialLikelihood
-from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
+from gpytorch.likelihoods import BetaLikelihood, Likelihood
 from jaxtyping import Float
 from torch import Tensor
 from torch.distributions import Distribution
 
+from actgp.gpytorch_names import COUNT_LIKELIHOODS, OneDimensionalLikelihood
 from actgp.likelihoods.adapter import Latent, LikelihoodAdapter, Moments, adapter_of, no_probabilities
 from actgp.likelihoods.checked import columns, some
-from actgp.likelihoods.gpytorch_names import OneDimensionalLikelihood
 from actgp.likelihoods.numerics import (
     QUANTILE_SAMPLES,
     SEED,
@@ -147,8 +146,8 @@ def between_0_and_1(values: Float[Tensor, "N P"]) -> None:
         )
 
 
-adapter_of.register(PoissonLikelihood, partial(QuadratureAdapter, check=counts))
-adapter_of.register(NegativeBinomialLikelihood, partial(QuadratureAdapter, check=counts))
+for _counts in COUNT_LIKELIHOODS.values():
+    adapter_of.register(_counts, partial(QuadratureAdapter, check=counts))
 adapter_of.register(BetaLikelihood, partial(QuadratureAdapter, check=between_0_and_1))
 
 

@@ -13,6 +13,7 @@ from gpytorch.priors import Prior
 from gpytorch.utils.transforms import inv_sigmoid, inv_softplus
 from torch import Tensor, nn
 
+from actgp.gpytorch_names import COUNT_LIKELIHOODS
 from actgp.persistence.classes import Savable, Sizes, refuse, refuse_to_save, register
 
 Transform = Callable[[Tensor], Tensor]
@@ -40,9 +41,9 @@ ATTRIBUTES: dict[type[nn.Module], tuple[dict[str, Any], Sizes]] = {
     gpl.LaplaceLikelihood: ({}, {}),
     gpl.BernoulliLikelihood: ({}, {}),
     gpl.BetaLikelihood: ({}, {}),
-    gpl.PoissonLikelihood: ({}, {}),
-    gpl.NegativeBinomialLikelihood: ({"num_failures_param": bool}, {}),
 }
+COUNT_ARGUMENTS = {"PoissonLikelihood": {}, "NegativeBinomialLikelihood": {"num_failures_param": bool}}
+ATTRIBUTES |= {cls: (COUNT_ARGUMENTS[name], {}) for name, cls in COUNT_LIKELIHOODS.items()}
 CONSTRAINTS: dict[str, type[Interval]] = {c.__name__: c for c in (Interval, GreaterThan, LessThan, Positive)}
 TRANSFORMS: dict[str, tuple[Transform | None, Transform | None]] = {
     "softplus": (nn.functional.softplus, inv_softplus),
