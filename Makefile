@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 ALONE := .venv-alone/.installed
 LAPLACE := laplace-torch asdfghjkl backpack-for-pytorch curvlinops-for-pytorch
 
-.PHONY: demo test alone bench report check format clean
+.PHONY: demo test alone versions bench report check format clean
 
 demo: $(INSTALLED)  ## the main job, on generated and bundled data
 	$(BIN)/actgp demo
@@ -15,6 +15,9 @@ test: $(INSTALLED)  ## all tests, of the library and of the experiments
 
 alone: $(ALONE)  ## the library without its extras and without the experiments, installed as users install it
 	.venv-alone/bin/python tests/alone.py
+
+versions: $(INSTALLED)  ## the distributions, and the library beside the oldest and newest releases it supports; gigabytes
+	$(BIN)/nox
 
 bench: $(INSTALLED)  ## what a step and a prediction cost, beside the peers; fails above 1/5 of GPyTorch's step; some ten minutes
 	$(BIN)/python -m benchmarks
@@ -48,4 +51,4 @@ $(ALONE): pyproject.toml constraints.txt $(shell find src -name '*.py')
 	touch $@
 
 clean:
-	rm -rf .venv .venv-alone .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-alone .nox .mypy_cache .ruff_cache .pytest_cache .hypothesis

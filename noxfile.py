@@ -1,0 +1,39 @@
+"""The library as it is installed: built, checked, and tested beside the oldest and the newest releases it supports.
+
+`make versions` runs all sessions whose interpreters are at hand; uv fetches the others where it may.
+"""
+
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "uv"
+
+TOOLS = ("beartype", "hypothesis", "pytest>=8", "pytest-xdist")
+# Everything but BoTorch's model, students, and what is about the repository rather than the library.
+PARTS = ("activations", "convert", "estimators", "features", "fused", "kernels", "layers", "likelihoods", "models")
+PARTS += ("persistence", "sphere", "tables", "training", "uncertain", "test_autocast.py", "test_linalg.py")
+RELEASES = [("3.11", "lowest-direct"), *((python, "highest") for python in ("3.11", "3.12", "3.13", "3.14"))]
+
+
+@nox.session
+def dist(session: nox.Session) -> None:
+    """Builds the distributions, and checks what they say and what is in them."""
+    session.install("build", "twine", "hatchling")
+    folder = Path(session.create_tmp())
+    session.run("python", "-m", "build", "--no-isolation", "--outdir", str(folder), ".")
+    session.run("twine", "check", "--strict", *map(str, folder.glob("actgp-*")))
+    session.run("python", "tests/distributions.py", str(folder))
+
+
+@nox.session
+@nox.parametrize(("python", "resolution"), RELEASES)
+def core(session: nox.Session, resolution: str) -> None:
+    """The tests of the library, installed from its wheel, with the oldest or the newest of what it needs."""
+    folder = session.create_tmp()
+    session.run("uv", "build", "--wheel", "--out-dir", folder, ".", external=True, silent=True)
+    wheel = max(Path(folder).glob("actgp-*.whl"), key=lambda path: path.stat().st_mtime)
+    session.install("--resolution", resolution, str(wheel))
+    session.install(*TOOLS)
+    chosen = session.posargs or [f"tests/{part}" for part in PARTS]
+    session.run("pytest", *chosen, env={"OMP_NUM_THREADS": "1"})
