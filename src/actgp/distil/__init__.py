@@ -3,6 +3,7 @@
 from actgp.distil.distill import distill
 from actgp.distil.export import Exported, export
 from actgp.distil.fidelity import FidelityReport, FidelityWarning
+from actgp.distil.javascript import javascript
 from actgp.distil.outputs import Classes, Normals
 from actgp.distil.scaling import Scaling
 from actgp.distil.student import SavedStudent, Student
@@ -21,4 +22,5 @@ __all__ = [
     "distill",
     "export",
     "inside",
+    "javascript",
 ]
