@@ -44,8 +44,8 @@ def test_a_student_of_classes(classifier: actgp.DeepGP, rows: Tensor) -> None:
     student = actgp.distill(classifier, rows, num_places=200, num_steps=10)
     wanted = student.predict(rows[:4])
     for i, each in enumerate(said_by(student, rows[:4], "null")):
-        np.testing.assert_allclose(each["said"]["probabilities"], wanted.probabilities[i], rtol=1e-9)
-        np.testing.assert_allclose(each["said"]["epistemic_std"], wanted.epistemic_std[i], rtol=1e-9)
+        np.testing.assert_allclose(each["said"]["probabilities"], wanted.probabilities[i], rtol=1e-6)
+        np.testing.assert_allclose(each["said"]["epistemic_std"], wanted.epistemic_std[i], rtol=1e-6)
 
 
 @node
