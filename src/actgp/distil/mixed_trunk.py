@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from actgp.distil.layer_pass import MeanPass
 from actgp.distil.trunk import Along, GaussianNoise, Trunk
 from actgp.models import DeepGP, Mixture, Networks
-from actgp.models.networks import BENT
+from actgp.models.networks import BENT, beside_waves
 
 
 class NetworksPass(nn.Module):
@@ -24,11 +24,16 @@ class NetworksPass(nn.Module):
 
     shares: Tensor
     factors: Tensor
+    frequencies: Tensor
+    phases: Tensor
+    mixing: Tensor
+    mixing_bias: Tensor
 
     def __init__(self, networks: Networks) -> None:
         super().__init__()
         self.register_buffer("shares", networks.shares.detach().clone().view(-1, 1, 1, 1))
-        self.register_buffer("factors", networks.factors.detach().clone())
+        for name in ("factors", "frequencies", "phases", "mixing", "mixing_bias"):
+            self.register_buffer(name, getattr(networks, name).detach().clone())
         matrices = [networks.first, *networks.inner, networks.last]  # [G K, n, m]
         biases = [*networks.biases, networks.last_bias]
         self.num_matrices = len(matrices)
@@ -38,7 +43,8 @@ class NetworksPass(nn.Module):
 
     def forward(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "K N P"]:
         z = X.to(self.factors.dtype) / BENT
-        x = BENT * z.sign() * (z.abs() + (z.square() + 1.0).sqrt()).log() * self.factors
+        z = BENT * z.sign() * (z.abs() + (z.square() + 1.0).sqrt()).log()
+        x = beside_waves(z, self.frequencies, self.phases, self.mixing, self.mixing_bias) * self.factors
         for i in range(self.num_matrices):
             x = x @ self.get_buffer(f"matrix_{i}") + self.get_buffer(f"bias_{i}")
             if i + 1 < self.num_matrices:

@@ -152,8 +152,9 @@ class Shuffled:
 
 
 def _groups(networks: Networks) -> list[dict[str, Any]]:
-    """Scales of columns are learnt quickly, biases slowly."""
+    """Scales of columns are learnt quickly, biases and waves slowly."""
     of_factors = {"params": [networks.factors], "lr": RATE * FACTORS_RATE}
-    of_biases = {"params": [networks.biases, networks.last_bias], "lr": RATE * BIASES_RATE}
+    waves = [networks.frequencies, networks.phases, networks.mixing, networks.mixing_bias]
+    of_biases = {"params": [networks.biases, networks.last_bias, *waves], "lr": RATE * BIASES_RATE}
     of_weights = {"params": [networks.first, networks.inner, networks.last], "lr": RATE}
     return [group | {"initial_lr": group["lr"]} for group in (of_factors, of_biases, of_weights)]
