@@ -5,8 +5,8 @@ Each is an MLP of SiLU units, in the neural tangent parametrisation (Jacot et al
     x_{l+1} = silu(W x_l / √n + b),     W_ij ~ N(0, 1)
 
 so that one learning rate suits layers of any width. Before that, standardised columns are bent, z = 2 asinh(x/2):
-values far outside count for less, and still tell rows apart. A few waves of each column, mixed by weights of its own, are put
-beside it, as units that see one column alone, and follow steps in it:
+values far outside count for less, and still tell rows apart. A few waves of each column, mixed by weights of its own,
+are put beside it, as units that see one column alone, and follow steps in it:
 
     e = C cos(2π F z + φ) + c,     F ~ N(0, 0.1²),     φ uniform
 
