@@ -50,7 +50,7 @@ from actgp.sphere import (
     zonal_series,
 )
 from actgp.tables import TableFit, fit_table
-from actgp.training import FitResult, Recipe, Step, fit, log_prior
+from actgp.training import FitResult, Recipe, Step, fit, log_prior, start_network, start_posterior
 from actgp.uncertain import UncertaintyReport, uncertain
 from actgp.version import __version__ as __version__
 
@@ -123,6 +123,8 @@ __all__ = [
     "num_harmonics",
     "soften",
     "spectrum",
+    "start_network",
+    "start_posterior",
     "surface_area",
     "uncertain",
     "zonal_series",

@@ -92,6 +92,10 @@ class DeepGP(nn.Module):
         """The precision of the layers."""
         return self.gp_layers[0].q.raw_mean.dtype
 
+    def forward(self, X: GivenRows) -> Tensor:
+        """As `mean`: called as a module, a model is its network. Hooks and DDP go around it; compile `network()`."""
+        return self.mean(X)
+
     def mean(self, X: GivenRows) -> Tensor:
         """The composed means: the network's forward pass. [N] for one output, [N, P] for several."""
         *_, output = self._composed(self.gp_layers, self.enter(X))

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 from dataclasses import asdict
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,9 @@ def _stage_tensors(stage: Stage) -> dict[str, Tensor]:
         "objectives": torch.tensor(stage.objectives, dtype=torch.float64),
         "window": torch.tensor(schedule.window, dtype=torch.float64),
         "schedule": torch.tensor([schedule.best, schedule.waited, schedule.cuts], dtype=torch.float64),
-        "best_score": torch.tensor(stage.best_score, dtype=torch.float64),
+        "scores": torch.tensor(
+            [float("nan") if stage.score is None else stage.score, stage.best_score], dtype=torch.float64
+        ),
         **_named("best", stage.best),
         **_named("average", {str(i): values for i, values in enumerate(stage.average)}),
     }
@@ -147,7 +150,8 @@ def _stage_tensors(stage: Stage) -> dict[str, Tensor]:
 def _restore_stage(stage: Stage, tensors: dict[str, Tensor]) -> None:
     stage.objectives = tensors["objectives"].tolist()
     stage.schedule.window = tensors["window"].tolist()
-    stage.best_score, stage.best = tensors["best_score"].item(), _under("best", tensors)
+    (score, stage.best_score), stage.best = tensors["scores"].tolist(), _under("best", tensors)
+    stage.score = None if isnan(score) else score
     average = _under("average", tensors)
     parameters = stage.parameters()[: len(average)]
     stage.average = [average[str(i)].to(p.device) for i, p in enumerate(parameters)]

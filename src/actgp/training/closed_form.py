@@ -46,7 +46,8 @@ def fit_in_closed_form(
     with bar as report, undone_if_broken_off(head):
         if not adapter_of(model.likelihood).squared_error:
             objectives = fit_logits(head, train, judged, report)
-            return FitResult(objectives, "converged", 0, time.perf_counter() - start)
+            seconds, score = time.perf_counter() - start, None if judged is None else objectives[-1]
+            return FitResult(objectives, "converged", 0, seconds, held_out=score)
         batches = TensorBatches(*train, ROWS, torch.Generator())
         bound_noise_by_rounding(head, batches, judged)
         found = fit_residual(head, train, judged, report)
@@ -54,7 +55,8 @@ def fit_in_closed_form(
     errors = NetworkErrors(found.training_error, found.new_error, source)
     if source == "none":
         warnings.warn(str(errors), stacklevel=3)
-    return FitResult(found.objectives, cast(Stopped, found.stopped), 0, time.perf_counter() - start, errors=errors)
+    seconds, score = time.perf_counter() - start, None if judged is None else found.objectives[-1]
+    return FitResult(found.objectives, cast(Stopped, found.stopped), 0, seconds, errors=errors, held_out=score)
 
 
 @torch.no_grad()

@@ -195,17 +195,18 @@ def _fit_in_stages(
         save()
     run_stages(run, weights, save, callback, progress)
     network, posterior, *final = run.stages
-    stopped = (posterior if run.recipe.num_steps > 0 else network).stopped
-    assert stopped is not None
+    judged = posterior if run.recipe.num_steps > 0 else network
+    assert judged.stopped is not None
     return FitResult(
         tuple(posterior.objectives),
-        stopped,
+        judged.stopped,
         sum(stage.skipped for stage in run.stages),
         run.seconds,
         run.after_network,
         tuple(network.objectives),
         tuple(objective for stage in final for objective in stage.objectives),
         run.kl_weight,
+        held_out=None if judged.score is None else judged.best_score,
     )
 
 

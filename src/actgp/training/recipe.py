@@ -174,6 +174,8 @@ class FitResult:
         final_objectives: The objective at each step of stage 3, on all rows.
         network_objectives: The log-likelihood of the network at each step of stage 1, for each row of the data.
         errors: The errors of a converted network, where these are what widths were fitted to.
+        held_out: The score of the held-out rows, in nats for each, at the parameters that stage 2, or the only one,
+            ended with; None where there were none.
     """
 
     objectives: tuple[float, ...]
@@ -185,6 +187,7 @@ class FitResult:
     final_objectives: tuple[float, ...] = ()
     kl_weight: float = 1.0
     errors: NetworkErrors | None = None
+    held_out: float | None = None
 
     @property
     def network(self) -> nn.Module | None:

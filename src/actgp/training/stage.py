@@ -81,6 +81,8 @@ class Step(NamedTuple):
         objective: Of the step's minibatch, in nats for each row of the data.
         rate: The factor that learning rates are multiplied by.
         model: The model, as it is after the step.
+        held_out: The score of the held-out rows when they were last looked at, every 25 steps, in nats for each, the
+            higher the better; None where there are none.
     """
 
     stage: str
@@ -88,6 +90,7 @@ class Step(NamedTuple):
     objective: float
     rate: float
     model: nn.Module
+    held_out: float | None = None
 
 
 Callback = Callable[[Step], bool | None]  # True ends the stage
@@ -111,7 +114,8 @@ class Stage:
         objectives: The objective at each step so far.
         skipped: Steps that were skipped because something in them was not finite.
         stopped: Why the stage ended; None while it goes on.
-        best_score: The highest that the monitor has seen.
+        score: What the monitor saw last; None before that.
+        best_score: The highest that it has seen.
         best_step: After which step.
         best: The parameters then.
         average: The exponential moving average of each parameter.
@@ -128,6 +132,7 @@ class Stage:
     objectives: list[float] = field(default_factory=list)
     skipped: int = 0
     stopped: Stopped | None = None
+    score: float | None = None
     best_score: float = -float("inf")
     best_step: int = 0
     best: dict[str, Tensor] = field(default_factory=dict)
@@ -158,7 +163,7 @@ class Stage:
                     "standardise X and y, or lower the learning rates"
                 )
             report(objective, factor)
-            info = Step(self.name, len(self.objectives), objective, factor, self.model)
+            info = Step(self.name, len(self.objectives), objective, factor, self.model, self.score)
             stop = callback is not None and bool(callback(info))
             self._decide(stop)
             after()
@@ -188,9 +193,9 @@ class Stage:
         self._swap()
         self.model.eval()
         try:
-            score = self.monitor()
-            if score > self.best_score:
-                self.best_score, self.best_step = score, len(self.objectives)
+            self.score = self.monitor()
+            if self.score > self.best_score:
+                self.best_score, self.best_step = self.score, len(self.objectives)
                 self.best = {name: values.detach().clone() for name, values in self.model.state_dict().items()}
         finally:  # an interrupt leaves the parameters of the last step
             train_mode(self.model)
