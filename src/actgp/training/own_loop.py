@@ -37,7 +37,7 @@ def start_network(model: DeepGP, X: Tensor, *, generator: torch.Generator | None
         >>> loss.backward()
     """
     own = _generator(generator)
-    X = _deep(model).check_inputs(X)
+    _deep(model).check_inputs(X)
     draw_means(model, TensorBatches(X, X, ROWS, own), own)
 
 
@@ -58,7 +58,7 @@ def start_posterior(
     """
     recipe = Recipe(objective="elbo") if recipe is None else recipe
     own = _generator(generator)
-    batches = TensorBatches(*checked(_deep(model), model.rows(X), y), ROWS, own)
+    batches = TensorBatches(*checked(_deep(model), X, y), ROWS, own)
     training = model.training
     model.eval()
     try:
