@@ -9,7 +9,7 @@ import nox
 
 nox.options.default_venv_backend = "uv"
 
-TOOLS = ("beartype", "hypothesis", "pytest>=8", "pytest-xdist")
+TOOLS = ("beartype", "hypothesis", "pandas", "polars", "pyarrow", "pytest>=8", "pytest-xdist")
 # Everything but BoTorch's model, students, and what is about the repository rather than the library.
 PARTS = ("activations", "convert", "estimators", "features", "fused", "kernels", "layers", "likelihoods", "models")
 PARTS += ("persistence", "sphere", "tables", "training", "uncertain", "test_autocast.py", "test_linalg.py")

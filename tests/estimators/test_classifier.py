@@ -83,3 +83,10 @@ def test_one_class_is_refused(table: Data) -> None:
 def test_real_targets_are_refused(table: Data) -> None:
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         classifier().fit(*table)
+
+
+def test_missing_labels_are_refused(table: Data, words: NDArray[np.str_]) -> None:
+    labels = pd.Series(words, name="height", dtype=object)
+    labels[[3, 9]] = None
+    with pytest.raises(ValueError, match="y must have no missing values, got 2 in column 'height', the first in row 3"):
+        classifier().fit(table[0], labels)

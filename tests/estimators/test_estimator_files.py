@@ -49,6 +49,27 @@ def test_regressors_come_back(name: str, table: Data, tmp_path: Path, request: p
     assert_same_state(fitted, turned(back, tmp_path / "file"))
 
 
+def test_columns_of_every_kind_come_back(tmp_path: Path) -> None:
+    X = pd.DataFrame(
+        {
+            "size": [0.1, np.nan] * 15,
+            "colour": ["red", "grün", None] * 10,
+            "when": pd.date_range("2024-01-01", periods=30, freq="17h", tz="UTC"),
+            "name": [f"n{i}" for i in range(30)],
+        }
+    )
+    fitted = regressor().fit(X, np.arange(30))
+    back = turned(fitted, tmp_path / "file")
+    assert_same_state(fitted, back)
+    assert back.columns_ == fitted.columns_
+    np.testing.assert_array_equal(back.predict(X), fitted.predict(X))
+    _, document, tensors = archive.read(tmp_path / "file", "estimator")
+    document["columns"]["columns"][1]["shares"].pop()
+    archive.write(tmp_path / "edited", "estimator", document, tensors)
+    with pytest.raises(ValueError, match="column 'colour' must have different categories, and a share for each"):
+        actgp.load(tmp_path / "edited")
+
+
 @pytest.mark.parametrize("name", ["two_classes", "three_classes"])
 def test_classifiers_come_back(name: str, table: Data, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     fitted = request.getfixturevalue(name)
@@ -170,9 +191,13 @@ REGRESSORS: list[tuple[Edit, str]] = [
         lambda d, t: d.update(recipe=None),
         "a DeepGP must have the recipe .* and a Mixture none, got a DeepGP with None",
     ),
-    (lambda d, t: d.update(columns=["one"]), "2 names of columns, or none"),
-    (lambda d, t: d.update(columns=["one", 2]), "columns must have 1 of type str, got 2"),
-    (lambda d, t: d.update(columns="ab"), "columns of type list, of str"),
+    (lambda d, t: d["columns"]["columns"].pop(), "2 scales, and 2 numbers that columns become, got 2 and 1"),
+    (lambda d, t: d["columns"].update(columns=[]), "columns must have different names, all of type int, got "),
+    (lambda d, t: d["columns"].update(named=True), "columns must have different names, all of type str, got "),
+    (lambda d, t: d["columns"]["columns"][0].update(name=1), "columns must have different names, all of type int"),
+    (lambda d, t: d["columns"]["columns"][0].update(kind="picture"), "kind one of"),
+    (lambda d, t: d["columns"]["columns"][0].update(fill="0"), "fill of type float"),
+    (lambda d, t: d["columns"]["columns"][0].update(indicates=True), "2 numbers that columns become, got 2 and 3"),
     (lambda d, t: d.pop("model"), "must have an entry model, got none"),
     (lambda d, t: d["model"].update({"class": "SVGP"}), "model must have no entry layers"),
     (lambda d, t: d["model"]["likelihood"].update({"class": "BernoulliLikelihood"}), "must have"),

@@ -178,6 +178,11 @@ def test_bad_input_is_refused_before_anything_changes(one_target: actgp.DGPRegre
     for bad_X, bad_y, message in (
         (np.where(X > 1e5, np.inf, X), y, "Input X contains infinity"),
         (X, broken, "Input y contains NaN"),
+        (
+            X,
+            np.where(np.isnan(broken), None, broken),
+            "y must have no missing values, got 1 in column 0, the first in row 7",
+        ),
         (X[:, 0], y, "Expected 2D array, got 1D array"),
         (X[:1], y[:1], "Found array with 1 sample.* while a minimum of 2 is required"),
         (X[:0], y[:0], "Found array with 0 sample"),
@@ -185,9 +190,9 @@ def test_bad_input_is_refused_before_anything_changes(one_target: actgp.DGPRegre
         (1e200 * X, y, "X must have columns whose variance float64 can hold, got .* in column 0; divide X by its size"),
         (X, 1e160 * y, "y must have columns whose variance float64 can hold, got .* in column 0; divide y by its size"),
         (X, np.where(y > 500, "high", "low"), "y must hold real numbers, got <U4 .*; convert it, or use DGPClassifier"),
-        (pd.DataFrame(X, columns=["a", "b"]).assign(c="word"), y, "could not convert string to float"),
+        (pd.DataFrame(X, columns=["a", "b"]).assign(c=[[]] * 60), y, "got list in column 'c'"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((ValueError, TypeError), match=message):
             fitted.fit(bad_X, bad_y)
     assert vars(fitted) == before
     with pytest.raises(ValueError, match="X has 1 features, but DGPRegressor is expecting 2 features"):

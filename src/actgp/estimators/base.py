@@ -3,7 +3,7 @@
 import os
 from abc import ABCMeta, abstractmethod
 from dataclasses import fields, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -11,14 +11,18 @@ from gpytorch.likelihoods import Likelihood
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from torch import Tensor
 
 from actgp import checks
 from actgp.distil import Inside, Scaling, inside
+from actgp.estimators.columns import Matrix
+from actgp.estimators.encoding import Encoding
 from actgp.estimators.fitted import Fitted
-from actgp.estimators.tables import fitted_scaler, refuse_dates
+from actgp.estimators.frames import read
+from actgp.estimators.scaling import fitted_scaler
+from actgp.estimators.targets import check_targets
 from actgp.models import DeepGP, Layers, MixedPrediction, Mixture, Prediction, deep_gp
 from actgp.models.build import NUM_INDUCING, NUM_LAYERS, check_layers
 from actgp.persistence import savable_as, save
@@ -31,6 +35,20 @@ PARTS: dict[str, type[Layers | Recipe]] = {"layers": Layers, "recipe": Recipe}  
 PARTS_OF_STEPS: dict[Effort, float] = {"fast": 0.1, "balanced": 1.0, "best": 1.0}  # of the default recipe
 FEWEST_ROWS = 2  # a single one has no spread to be scaled by
 LARGEST_SEED = 2**31 - 1
+
+
+class Rows(NamedTuple):
+    """The rows of `fit`.
+
+    Attributes:
+        given: X, as it was given.
+        columns: What was understood of it.
+        numbers: What it becomes.
+    """
+
+    given: ArrayLike
+    columns: Encoding
+    numbers: Matrix
 
 
 class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
@@ -127,15 +145,16 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     def _fitted(self) -> Fitted:
         """What a file holds."""
 
-    def _checked(self, X: ArrayLike, y: ArrayLike | None, **options: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _checked(self, X: ArrayLike, y: ArrayLike | None, **options: Any) -> tuple[Rows, NDArray[Any]]:
         """Validates parameters and data, and leaves `self` as it is: after a refused fit the last one still stands."""
         self.check_parameters()
-        refuse_dates(X, "X")
-        refuse_dates(y, "y")
-        checked: tuple[NDArray[Any], NDArray[Any]] = validate_data(
-            clone(self), X, y, dtype=np.float64, ensure_min_samples=FEWEST_ROWS, **options
-        )
-        return checked
+        table = read(X, fewest_rows=FEWEST_ROWS)
+        validate_data(clone(self), X, skip_check_array=True)  # the names of the columns
+        check_targets(y)
+        targets: NDArray[Any] = validate_data(clone(self), y=y, **options)
+        check_consistent_length(table.columns[0].array, targets)
+        columns = Encoding.learn(table)
+        return Rows(X, columns, columns.encode(table)), targets
 
     @property
     def _asks_for_one_deep_gp(self) -> bool:
@@ -143,14 +162,13 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
 
     def _train(
         self,
-        X: ArrayLike,
-        rows: NDArray[Any],
+        rows: Rows,
         y: Tensor,
         num_outputs: int,
         layers: Layers | None,
         likelihood: Likelihood | None = None,
     ) -> None:
-        """Builds a deep GP for the rows of X, which have been checked, trains it, and stores what came of it."""
+        """Builds a deep GP for rows, trains it, and stores what came of it."""
         generator, scaler, inputs = self._prepared(rows)
         N, D = inputs.shape
         M = min(NUM_INDUCING if self.num_inducing is None else self.num_inducing, N)
@@ -158,20 +176,20 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         model = deep_gp(D, num_outputs, L, M, layers=layers, likelihood=likelihood, generator=generator).double()
         recipe = self._recipe(model)
         fit(model, inputs, y, recipe, device=self.device, generator=generator, progress=self.progress)
-        self._store(X, model, recipe, scaler)
+        self._store(rows, model, recipe, scaler)
 
-    def _train_mixture(self, X: ArrayLike, rows: NDArray[Any], y: Tensor) -> None:
+    def _train_mixture(self, rows: Rows, y: Tensor) -> None:
         """Fits the default for tables of numbers, and stores what came of it."""
         generator, scaler, inputs = self._prepared(rows)
         model, report = fit_table(inputs, y, effort=self.effort, generator=generator, progress=self.progress)
-        self._store(X, model if self.device is None else model.to(self.device), None, scaler)
+        self._store(rows, model if self.device is None else model.to(self.device), None, scaler)
         self.report_ = report
 
-    def _prepared(self, rows: NDArray[Any]) -> tuple[torch.Generator, StandardScaler, Tensor]:
+    def _prepared(self, rows: Rows) -> tuple[torch.Generator, StandardScaler, Tensor]:
         """A source of randomness, what standardises rows, and these standardised."""
         seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
-        scaler = fitted_scaler(rows, "X")
-        return torch.Generator().manual_seed(seed), scaler, torch.from_numpy(scaler.transform(rows))
+        scaler = fitted_scaler(rows.numbers, "X", rows.columns.outputs, rows.columns.flags)
+        return torch.Generator().manual_seed(seed), scaler, torch.from_numpy(scaler.transform(rows.numbers))
 
     def _recipe(self, model: DeepGP) -> Recipe:
         """As given; else the default of `fit`, with fewer steps for less effort than the best."""
@@ -181,16 +199,34 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         steps = {name: round(part * getattr(suited, name)) for name in ("network_steps", "num_steps", "patience")}
         return replace(suited, **steps)
 
-    def _store(self, X: ArrayLike, model: DeepGP | Mixture, recipe: Recipe | None, scaler: StandardScaler) -> None:
-        validate_data(self, X, skip_check_array=True)  # the number and the names of the columns
-        self.model_, self.recipe_, self.input_scaler_ = model, recipe, scaler
+    def _store(self, rows: Rows, model: DeepGP | Mixture, recipe: Recipe | None, scaler: StandardScaler) -> None:
+        validate_data(self, rows.given, skip_check_array=True)  # the number and the names of the columns
+        self.model_, self.recipe_, self.input_scaler_, self.columns_ = model, recipe, scaler, rows.columns
+
+    def encode(self, X: ArrayLike) -> Matrix:
+        """The numbers that rows become before they are standardised, [N, len(columns_.outputs)].
+
+        Columns are matched by name, wherever they stand, and further ones are ignored. Tables of numbers alone keep
+        scikit-learn's rule: the same columns in the same order.
+        """
+        check_is_fitted(self, "model_")
+        table = read(X)
+        if table.names is not None and self.columns_.named and not self.columns_.are_numbers:
+            table = self.columns_.select(table)
+        else:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return self.columns_.encode(table)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        # Not `string`: by scikit-learn's suite such estimators take any object, dictionaries included, for text.
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
+        return tags
 
     def _inputs(self, X: ArrayLike) -> Tensor:
-        """Validated and standardised rows, as a tensor on the model's device."""
-        check_is_fitted(self, "model_")
-        refuse_dates(X, "X")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return torch.from_numpy(self.input_scaler_.transform(X)).to(next(self.model_.parameters()).device)
+        """Rows, encoded and standardised, as a tensor on the model's device."""
+        numbers = self.encode(X)
+        return torch.from_numpy(self.input_scaler_.transform(numbers)).to(next(self.model_.parameters()).device)
 
     def _predict(self, X: ArrayLike) -> Prediction | MixedPrediction:
         """The model's prediction, in standardised units."""

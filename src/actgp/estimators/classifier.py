@@ -77,7 +77,7 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
         layers = check_layers(self.layers)
         if layers.horizon is None:
             layers = replace(layers, horizon=HORIZON)
-        self._train(X, rows, numbers, 1 if binary else C, layers, likelihood)
+        self._train(rows, numbers, 1 if binary else C, layers, likelihood)
         self.classes_ = encoder.classes_
         return self
 

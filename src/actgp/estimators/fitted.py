@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from actgp import checks
+from actgp.estimators.encoding import Encoding
 from actgp.models import DeepGP, Mixture
 from actgp.persistence import Sizes, savable
 from actgp.training import Recipe
@@ -103,13 +104,13 @@ class Fitted(ABC):
         model: The model, in standardised units.
         recipe: How a single deep GP was trained; None for a mixture.
         inputs: What standardises X.
-        columns: The names of the columns of X, if they have names.
+        columns: What was understood of the columns of X.
     """
 
     model: DeepGP | Mixture
     recipe: Recipe | None
     inputs: Standardisation
-    columns: Sequence[str] | None
+    columns: Encoding
 
     @abstractmethod
     def estimator(self) -> Any:
@@ -118,9 +119,8 @@ class Fitted(ABC):
     @staticmethod
     def shared(estimator: Any) -> dict[str, Any]:
         """These attributes, of a fitted estimator."""
-        names = estimator.feature_names_in_.tolist() if "feature_names_in_" in vars(estimator) else None
-        inputs = Standardisation.of(estimator.input_scaler_)
-        return {"model": estimator.model_, "recipe": estimator.recipe_, "inputs": inputs, "columns": names}
+        inputs, columns = Standardisation.of(estimator.input_scaler_), estimator.columns_
+        return {"model": estimator.model_, "recipe": estimator.recipe_, "inputs": inputs, "columns": columns}
 
     def check(self, likelihood: type[Likelihood]) -> None:
         """Refuses a model of another kind than the estimator's, or for other columns."""
@@ -137,16 +137,16 @@ class Fitted(ABC):
             )
         if any(values.dtype != torch.float64 for values in model.parameters()):
             raise ValueError("the model must be in double precision, got another; fit again, or save model_")
-        if len(self.inputs.mean) != D or (self.columns is not None and len(self.columns) != D):
+        if not len(self.inputs.mean) == len(self.columns.outputs) == D:
             raise ValueError(
-                f"there must be scales of {D} columns, and {D} names of columns, or none, got "
-                f"{len(self.inputs.mean)} and {self.columns!r:.80}; fit again"
+                f"there must be {D} scales, and {D} numbers that columns become, got {len(self.inputs.mean)} and "
+                f"{len(self.columns.outputs)}; fit again"
             )
 
     def give(self, estimator: BaseEstimator) -> None:
         """Gives them to an estimator that has its parameters."""
-        if self.columns is not None:
-            estimator.feature_names_in_ = np.array(self.columns, dtype=object)
-        estimator.n_features_in_ = len(self.inputs.mean)
+        if self.columns.named:
+            estimator.feature_names_in_ = np.array(self.columns.names, dtype=object)
+        estimator.n_features_in_, estimator.columns_ = len(self.columns), self.columns
         estimator.model_, estimator.recipe_ = self.model, self.recipe
         estimator.input_scaler_ = self.inputs.scaler()

@@ -13,7 +13,8 @@ from torch import Tensor
 from actgp import checks
 from actgp.estimators.base import LARGEST_SEED, DGPEstimator
 from actgp.estimators.fitted import Fitted, Standardisation
-from actgp.estimators.tables import fitted_scaler, real_targets, refuse_dates
+from actgp.estimators.scaling import fitted_scaler
+from actgp.estimators.targets import check_targets, real_targets
 from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.persistence import savable
 
@@ -68,12 +69,12 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         rows, values = self._checked(X, y, y_numeric=True, multi_output=True)
         values = real_targets(values)
         columns = values.reshape(len(values), -1)  # [N, P]
-        scaler = fitted_scaler(columns, "y")
+        scaler = fitted_scaler(columns, "y", range(columns.shape[1]))
         targets = torch.from_numpy(scaler.transform(columns))
         if self._asks_for_one_deep_gp:
-            self._train(X, rows, targets, columns.shape[1], self.layers)
+            self._train(rows, targets, columns.shape[1], self.layers)
         else:
-            self._train_mixture(X, rows, targets)
+            self._train_mixture(rows, targets)
         self.target_scaler_ = scaler
         self._single_target = values.ndim == 1
         return self
@@ -94,13 +95,13 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R², the part of the variance of y that is predicted."""
-        refuse_dates(y, "y")
+        check_targets(y)
         return float(super().score(X, y, sample_weight))
 
     def log_density(self, X: ArrayLike, y: ArrayLike) -> Values:
         """log p(y_i | x_i) at each row, [N], of all targets together; its mean is minus the NLPD."""
         prediction = self._predict(X)
-        refuse_dates(y, "y")
+        check_targets(y)
         values = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
         check_consistent_length(X, values)
         columns = values.reshape(len(values), -1)
