@@ -140,8 +140,8 @@ def _of_series(series: "nw.Series[Any]", label: str | int) -> Values:
         return Values("number" if dtype.is_numeric() else "boolean", values)
     if dtype in (nw.Categorical, nw.Enum):
         return Values("text", as_words(series.to_list()))
-    values = _of_array(series.to_numpy(), label)
-    return values if getattr(dtype, "time_zone", None) is None else values._replace(aware=True)
+    found = _of_array(series.to_numpy(), label)
+    return found if getattr(dtype, "time_zone", None) is None else found._replace(aware=True)
 
 
 def _of_array(values: NDArray[Any], label: str | int) -> Values:
