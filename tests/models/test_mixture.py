@@ -78,6 +78,19 @@ def test_the_mean_is_that_of_the_prediction(X: Tensor) -> None:
     assert torch.allclose(model.mean(X), model.predict(X).mean)  # of members of one layer
 
 
+def test_what_a_member_adds_to_networks_is_computed_once_for_all(X: Tensor) -> None:
+    model = mixed()
+    *_, around = model.members
+    *_, part = model.predict(X).parts
+    for k, h in enumerate(model.behind_networks(X)):
+        alone = around.predict(h)
+        assert torch.allclose(part.component_means[k], alone.component_means[0])
+        assert torch.allclose(part.component_variances[k], alone.component_variances[0])
+        assert part.relative_noise is not None
+        assert alone.relative_noise is not None
+        assert torch.allclose(part.relative_noise[k], alone.relative_noise[0])
+
+
 def test_functions_have_the_moments_of_the_prediction(X: Tensor) -> None:
     model = mixed()
     functions = model.sample_functions(400, num_features=200, generator=torch.Generator().manual_seed(0))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from actgp.distil.layer_pass import MeanPass
 from actgp.distil.trunk import Along, GaussianNoise, Trunk
 from actgp.models import DeepGP, Mixture, Networks
+from actgp.models.mixture import adds_to_networks
 from actgp.models.networks import BENT, beside_waves
 
 
@@ -70,6 +71,7 @@ class MixedTrunk(nn.Module):
         self.own = Trunk(mixture.members[chosen])
         others = [member for m, member in enumerate(mixture.members) if m != chosen]
         self.others = nn.ModuleList(composed_means(member) for member in others)
+        self.adding = [adds_to_networks(member) for member in others]
         self.networks = None if mixture.networks is None else NetworksPass(mixture.networks)
         order = [chosen, *(m for m in range(len(mixture.members)) if m != chosen)]
         self.register_buffer("shares", mixture.shares.detach()[order].clone())
@@ -82,13 +84,14 @@ class MixedTrunk(nn.Module):
     def forward(self, h: Float[Tensor, "N D"]) -> Along:
         along: Along = self.own(h)
         means = [along.mean]
-        behind = None if self.networks is None else self._behind(h, self.networks(h))
-        for m, member in enumerate(self.others, start=1):
+        outputs = h.new_zeros(0) if self.networks is None else self.networks(h)
+        for m, (member, adding) in enumerate(zip(self.others, self.adding, strict=True), start=1):
             if m < self.num_given:
                 means.append(member(h))
+            elif adding:
+                means.append(member(self._behind(h, outputs.mean(0, keepdim=True))))
             else:
-                assert behind is not None
-                means.append(member(behind).unflatten(0, (-1, h.shape[0])).mean(0))
+                means.append(member(self._behind(h, outputs)).unflatten(0, (-1, h.shape[0])).mean(0))
         shares = self.shares.to(h.dtype)
         return along._replace(mean=torch.stack([shares[m] * mean for m, mean in enumerate(means)]).sum(0))
 

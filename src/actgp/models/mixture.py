@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.layers.pathwise import SampledFunction
+from actgp.likelihoods import adapter_of
 from actgp.likelihoods.gaussian import mixture_quantile
 from actgp.models.deep import DeepGP
 from actgp.models.networks import Networks
@@ -176,15 +177,10 @@ class Mixture(nn.Module):
         """
         checks.precision(checks.inputs(X, self.input_dim), self.parameters())
         parts = [member.predict(X, num_samples) for member in self._each(self.given_inputs)]
-        shares = [self.shares[: len(parts)]]
         if self.networks is not None:
-            K, inputs = self.networks.num_blends, self.behind_networks(X)  # [K, N, D + P]
-            for member, weight in zip(self._each(self.around_networks), self.shares[len(parts) :], strict=True):
-                for k, h in enumerate(inputs):
-                    generator = torch.Generator().manual_seed(SEED + k)
-                    parts.append(member.predict(h, -(-num_samples // K), generator=generator))
-                shares.append((weight / K).expand(K))
-        return MixedPrediction(tuple(parts), torch.cat(shares).to(X))
+            inputs = self.behind_networks(X)  # [K, N, D + P]
+            parts += [_around(member, inputs, num_samples) for member in self._each(self.around_networks)]
+        return MixedPrediction(tuple(parts), self.shares.to(X))
 
     @torch.no_grad()
     def mean(self, X: Float[Tensor, "N D"]) -> Tensor:
@@ -193,7 +189,7 @@ class Mixture(nn.Module):
         means = [member.mean(X) for member in self._each(self.given_inputs)]
         if self.networks is not None and len(self.around_networks) > 0:
             inputs = self.behind_networks(X)
-            means += [torch.stack([m.mean(h) for h in inputs]).mean(0) for m in self._each(self.around_networks)]
+            means += [_mean_around(member, inputs) for member in self._each(self.around_networks)]
         return torch.tensordot(self.shares.to(X), torch.stack(means), dims=1)
 
     def sample_functions(
@@ -234,6 +230,34 @@ class Mixture(nn.Module):
     @staticmethod
     def _each(members: nn.ModuleList) -> list[DeepGP]:
         return list(members)  # type: ignore[arg-type]
+
+
+def _around(member: DeepGP, inputs: Float[Tensor, "K N H"], num_samples: int) -> Prediction:
+    """A member's prediction around K networks: a mixture of as many, or as many times the paths for each."""
+    if adds_to_networks(member):
+        one, mu = member.predict(inputs[0]), inputs[..., -member.num_outputs :]
+        means = one.component_means + (mu - mu[0])
+        relative = adapter_of(member.likelihood).relative_noise(inputs)
+        return Prediction(means, one.component_variances.expand_as(means), member.likelihood, relative)
+    paths, parts = -(-num_samples // len(inputs)), []
+    for k, h in enumerate(inputs):
+        parts.append(member.predict(h, paths, generator=torch.Generator().manual_seed(SEED + k)))
+    means = torch.cat([part.component_means for part in parts])
+    variances = torch.cat([part.component_variances for part in parts])
+    noise = [part.relative_noise for part in parts if part.relative_noise is not None]
+    return Prediction(means, variances, member.likelihood, torch.cat(noise) if noise else None)
+
+
+def _mean_around(member: DeepGP, inputs: Float[Tensor, "K N H"]) -> Tensor:
+    """The mean over K networks of a member's composed means."""
+    if adds_to_networks(member):
+        return member.mean(inputs.mean(0))
+    return torch.stack([member.mean(h) for h in inputs]).mean(0)
+
+
+def adds_to_networks(member: DeepGP) -> bool:
+    """Whether a member is f = μ_k(x) + g(x): its g, and the variance, are the same around all networks."""
+    return len(member.gp_layers) == 1 and member.gp_layers[0].prior_mean == "carried" and member.backbone is None
 
 
 @dataclass(frozen=True)
