@@ -7,8 +7,8 @@ AdamW on the squared error, with rates that fall and rise several times (RealMLP
 
     rate(t) = ½ (1 − cos 2π log₂(1 + 15 t)),     t from 0 to 1,
 
-once with weight decay and once without: smooth functions with noise gain from it, others lose. What both groups say is
-blended by what predicts left-out rows best. Each group ends with the parameters of the step after which left-out rows
+once with weight decay and shorter waves, and once without: some tables gain from these, others lose. What both groups
+say is blended by what predicts left-out rows best. Each group ends with the parameters of the step after which left-out rows
 were predicted best, by all folds together: if each network took the step that was best on its own fold, small folds
 would seem better predicted than new rows.
 """
@@ -26,6 +26,7 @@ from actgp.models.networks import Networks
 
 RATE, BETAS = 0.04, (0.9, 0.95)
 DECAYS = (0.0, 0.03)  # of weights, in AdamW: a group of networks for each
+STRETCHES = (1.0, 3.0)  # of the frequencies of each group's waves
 FACTORS_RATE, BIASES_RATE = 6.0, 0.1  # relative
 CYCLES = 4
 NUM_INNER = 2  # matrices between hidden layers
@@ -75,6 +76,8 @@ def cross_fit(
     N, K, G = len(X), num_networks, len(DECAYS)
     inputs, targets = X.float(), y.float()
     networks = Networks(G * K, X.shape[1], y.shape[1], num_inner=NUM_INNER, num_groups=G, generator=generator)
+    with torch.no_grad():
+        networks.frequencies.mul_(torch.tensor(STRETCHES).repeat_interleave(K).view(-1, 1, 1, 1))
     networks.to(X.device)
     order = torch.randperm(N, generator=generator)
     folds = [order[k::K] for k in range(K)]
