@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from torch import Tensor
 
 import actgp
@@ -57,8 +59,8 @@ def test_a_large_table_has_a_deep_member(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(PLANS, "balanced", brief)
     monkeypatch.setattr("actgp.tables.table.FEWEST_FOR_DEEP", 300)
     monkeypatch.setattr("actgp.tables.table.HOPELESS", float("inf"))
-    monkeypatch.setattr("actgp.tables.table.EXACT", 50)
-    monkeypatch.setattr("actgp.tables.table.MOST_POINTS", 30)
+    monkeypatch.setattr("actgp.tables.members.EXACT", 50)
+    monkeypatch.setattr("actgp.tables.members.MOST_POINTS", 30)
     monkeypatch.setattr("actgp.tables.stacking.SMALLEST", 0.0)
     X, y = standardised(600, noise=0.2)
     targets = torch.cat([y, -y], dim=1)  # two of them
@@ -83,7 +85,7 @@ def test_nothing_is_put_around_networks_that_are_far_behind(monkeypatch: pytest.
 def test_of_very_large_tables_gps_of_one_layer_take_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     brief = PLANS["fast"]._replace(network_steps=40, deep_steps=20, networks=2, whole=True)
     monkeypatch.setitem(PLANS, "best", brief)
-    monkeypatch.setattr("actgp.tables.table.Recipe", lambda: actgp.Recipe(network_steps=5, num_steps=3))
+    monkeypatch.setattr("actgp.tables.members.Recipe", lambda: actgp.Recipe(network_steps=5, num_steps=3))
     for name, value in (("HOPELESS", float("inf")), ("FEWEST_FOR_DEEP", 200), ("MOST_ROWS", 100)):
         monkeypatch.setattr(f"actgp.tables.table.{name}", value)
     monkeypatch.setattr("actgp.tables.stacking.SMALLEST", 0.0)
@@ -96,7 +98,7 @@ def test_of_very_large_tables_gps_of_one_layer_take_a_part(monkeypatch: pytest.M
 
 def test_the_best_effort_trains_a_deep_gp_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANS, "best", PLANS["fast"]._replace(network_steps=20, whole=True))
-    monkeypatch.setattr("actgp.tables.table.Recipe", lambda: actgp.Recipe(network_steps=5, num_steps=3))
+    monkeypatch.setattr("actgp.tables.members.Recipe", lambda: actgp.Recipe(network_steps=5, num_steps=3))
     X, y = standardised(60, noise=0.2)
     _, report = actgp.fit_table(X, y, effort="best", generator=torch.Generator().manual_seed(0))
     assert "deep GP" in report.weights
@@ -131,3 +133,54 @@ def test_single_precision_and_a_vector_of_targets_will_do() -> None:
     constant = torch.cat([X, torch.zeros(40, 1)], dim=1)
     model, _ = actgp.fit_table(constant.float(), y[:, 0].float(), effort="fast")
     assert model.predict(constant).mean.shape == (40,)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_labels_are_predicted_as_well_as_by_logistic_regression(num_classes: int) -> None:
+    g = torch.Generator().manual_seed(0)
+    X = torch.randn(700, 3, dtype=torch.float64, generator=g)
+    logits = torch.stack([X[:, 0] * X[:, 1], 1.5 * X[:, 2].sin(), -X[:, 0]], dim=1)[:, :num_classes] * 2
+    labels = torch.multinomial(logits.softmax(1), 1, generator=g)[:, 0]
+    model, report = actgp.fit_table(X[:200], labels[:200], effort="fast", generator=g)
+    simple = LogisticRegression().fit(X[:200], labels[:200])
+    theirs = -log_loss(labels[200:], simple.predict_proba(X[200:]))
+    prediction = model.predict(X[200:])
+    ours = prediction.log_prob(labels[200:]).mean().item()
+    assert ours > theirs + 0.05
+    assert ours > logits[200:].log_softmax(1)[torch.arange(500), labels[200:]].mean().item() - 0.2
+    assert report.scores["mixture"] >= max(report.scores.values()) - 0.02
+    assert prediction.probabilities.shape == (500, num_classes)
+    assert torch.allclose(prediction.probabilities.sum(1), torch.ones(500).double())
+
+
+def test_labels_must_be_two_or_more() -> None:
+    X = torch.randn(30, 2, dtype=torch.float64)
+    for labels in (torch.zeros(30, dtype=torch.long), torch.arange(30) - 1, torch.ones(30, 2, dtype=torch.long)):
+        with pytest.raises(ValueError, match="labels must be integers 0 … C − 1, one for each row, of two or more"):
+            actgp.fit_table(X, labels)
+
+
+def test_a_time_budget_is_kept() -> None:
+    X, y = standardised(400, noise=0.2)
+    actgp.fit_table(X[:30], y[:30], time_budget=0.01)  # what is loaded once
+    for budget in (1.0, 3.0):
+        _, report = actgp.fit_table(X, y, effort="best", time_budget=budget, generator=torch.Generator().manual_seed(0))
+        assert report.stopped == "time budget"
+        assert report.seconds < 1.5 * budget + 1.0
+    with pytest.raises(ValueError, match="time_budget must be positive"):
+        actgp.fit_table(X, y, time_budget=-1.0)
+
+
+def test_an_interrupt_keeps_what_was_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    X, y = standardised(60, noise=0.2)
+    monkeypatch.setattr("actgp.tables.table.cross_fit", interrupted)
+    with pytest.warns(UserWarning, match="interrupted; the model is mixed of what had been fitted"):
+        model, report = actgp.fit_table(X, y)
+    assert report.stopped == "interrupt"
+    assert model.predict(X).mean.shape == (60,)
+    monkeypatch.setattr("actgp.tables.table.gp_member", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        actgp.fit_table(X, y)

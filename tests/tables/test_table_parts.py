@@ -5,16 +5,28 @@ from math import log
 import gpytorch
 import pytest
 import torch
+from gpytorch.likelihoods import Likelihood
 from torch import Tensor
 
 import actgp
 from actgp.features import InducingPoints
 from actgp.layers import GPLayer
 from actgp.tables.around import deep_gp_around
-from actgp.tables.cross_fit import blending_shares, cross_fit, rate_at
+from actgp.tables.clock import Clock
+from actgp.tables.cross_fit import (
+    blending_shares,
+    classification,
+    cross_fit,
+    most_probable_shares,
+    rate_at,
+    regression,
+)
 from actgp.tables.evidence import arc_cosine, matern, maximise_evidence
+from actgp.tables.members import gp_member
 from actgp.tables.one_layer import fit_one_layer
+from actgp.tables.one_layer_labels import fit_labels
 from actgp.tables.stacking import stacking_weights
+from actgp.tables.targets import Targets
 
 
 def data(N: int, D: int = 2, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -134,7 +146,7 @@ def test_cross_fitted_networks_have_not_seen_their_rows() -> None:
     X, _ = data(200)
     g = torch.Generator().manual_seed(3)
     y = torch.randn(200, 1, dtype=torch.float64, generator=g)  # nothing to learn
-    crossed = cross_fit(X, y, 4, 300, g)
+    crossed = cross_fit(X, regression(y), 4, 300, Clock(None), g)
     answers = crossed.networks.blended(X.float())  # [4, N, 1]
     left_out, together = ((y - f.double()).square().mean().item() for f in (crossed.left_out, answers.mean(0)))
     assert left_out > 0.95 * y.var().item()
@@ -170,3 +182,59 @@ def test_a_deep_gp_around_networks_has_their_mean(D: int) -> None:
     assert model.gp_layers[1].input_dim == min(D, 16) + 2
     assert model.likelihood.share == pytest.approx(0.01)
     assert log(model.gp_layers[0].features.num_inducing) == log(64)
+
+
+def test_time_ends_networks_early_and_with_small_rates() -> None:
+    X, y = data(200)
+    steps: list[float] = []
+    clock = Clock(0.3)
+    cross_fit(X, regression(y), 2, 1_000_000, clock, torch.Generator().manual_seed(0), steps.append)
+    assert 0.3 <= clock.seconds < 2.0
+    assert 0 < len(steps) < 1_000_000
+
+
+def test_networks_of_labels_are_blended_by_likelihood() -> None:
+    """Logits twice as long as they should be are halved."""
+    g = torch.Generator().manual_seed(0)
+    f = 2 * torch.randn(4_000, 1, dtype=torch.float64, generator=g)
+    y = (torch.rand(4_000, 1, dtype=torch.float64, generator=g) < f.sigmoid()).double()
+    task = classification(y, actgp.BernoulliLogitLikelihood(), 1)
+    shares = task.shares(torch.stack([2 * f, torch.randn(4_000, 1, generator=g, dtype=torch.float64)]), y)
+    assert shares[0].item() == pytest.approx(0.5, abs=0.08)
+    best = most_probable_shares(torch.stack([f, f]), lambda b: -task.loss(b, y).sum())
+    assert best.sum().item() == pytest.approx(1.0, abs=0.1)
+
+
+def label_gp(h: Tensor, likelihood: Likelihood, P: int) -> actgp.DeepGP:
+    layer = GPLayer(arc_cosine(h.shape[1]), InducingPoints(h), P)
+    return actgp.DeepGP([layer], likelihood).double()
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_labels_left_out_are_predicted_as_by_a_gp_without_them(num_classes: int) -> None:
+    g = torch.Generator().manual_seed(0)
+    X = torch.randn(40, 2, dtype=torch.float64, generator=g)
+    labels = ((X[:, 0] + 0.8 * torch.randn(40, dtype=torch.float64, generator=g)) > 0).long()
+    labels = labels if num_classes == 2 else labels + (X[:, 1] > 0.5).long()
+    y = Targets.of_labels(labels)
+    left_out = fit_labels(label_gp(X, y.likelihood(2), y.num_outputs), X, y.values)
+    by_refitting = []
+    for i in range(0, 40, 4):
+        rows = torch.arange(40) != i
+        model = label_gp(X, y.likelihood(2), y.num_outputs)
+        fit_labels(model, X[rows], y.values[rows])
+        by_refitting.append(model.predict(X[i : i + 1]).log_prob(y.values[i : i + 1]).item())
+    difference = left_out.densities[::4] - torch.tensor(by_refitting).double()
+    assert difference.abs().mean() < 0.1  # v is chosen anew, and may be another of the grid
+
+
+def test_labels_are_carried_by_a_prior_mean_that_knows_them() -> None:
+    """Where logits are right, the GP around them adds next to nothing."""
+    g = torch.Generator().manual_seed(0)
+    X = torch.randn(600, 2, dtype=torch.float64, generator=g)
+    f = 2 * X[:, :1]
+    y = Targets.of_labels((torch.rand(600, 1, dtype=torch.float64, generator=g) < f.sigmoid()).long()[:, 0])
+    h = torch.cat([X, f], dim=1)
+    member = gp_member("GP around networks", h, y, torch.arange(600), g, carried=1)
+    assert member.error == pytest.approx(y.error(f), abs=0.01)
+    assert (member.model.predict(h).latent_mean - f[:, 0]).abs().max() < 0.6

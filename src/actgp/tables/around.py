@@ -6,6 +6,9 @@ R keeps the P columns of μ, and the inputs, or their first principal components
 the mean is μ. Since h₁ carries an uncertain μ, the mixture over sampled h₁ need not be normal, nor have one peak.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -57,6 +60,7 @@ def fit_around(
     y: Float[Tensor, "N P"],
     held_out: tuple[Tensor, Tensor],
     num_steps: int,
+    callback: Callable[[Any], bool | None],
     generator: torch.Generator,
     progress: bool,
 ) -> DeepGP:
@@ -67,13 +71,23 @@ def fit_around(
         y: Targets.
         held_out: More rows, which say how wide predictions are to be.
         num_steps: Of training.
+        callback: Ends it early if it returns True after a step.
         generator: Source of randomness.
         progress: Whether to show a progress bar.
     """
     model = deep_gp_around(h.float(), y.shape[1], generator)
     recipe = Recipe(network_steps=0, num_steps=num_steps, patience=num_steps)
     others = (held_out[0].float(), held_out[1].float())
-    fit(model, h.float(), y.float(), recipe, held_out=others, generator=generator, progress=progress)
+    fit(
+        model,
+        h.float(),
+        y.float(),
+        recipe,
+        held_out=others,
+        callback=callback,
+        generator=generator,
+        progress=progress,
+    )
     return model.double()
 
 

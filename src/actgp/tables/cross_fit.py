@@ -3,26 +3,31 @@
 What that network says of the row, μ_k(i)(x_i), is an honest prediction: its errors are those that new rows will bring,
 and a GP that is fitted to them is as wide as it should be. At new rows all networks answer.
 
-AdamW on the squared error, with rates that fall and rise several times (RealMLP; Holzmüller et al., 2024),
+AdamW on the squared error, or for labels on their cross-entropy, with rates that fall and rise several times (RealMLP;
+Holzmüller et al., 2024),
 
     rate(t) = ½ (1 − cos 2π log₂(1 + 15 t)),     t from 0 to 1,
 
 once with weight decay and shorter waves, and once without: some tables gain from these, others lose. What both groups
-say is blended by what predicts left-out rows best. Each group ends with the parameters of the step after which left-out rows
-were predicted best, by all folds together: if each network took the step that was best on its own fold, small folds
-would seem better predicted than new rows.
+say is blended by what predicts left-out rows best. Each group ends with the parameters of the step after which left-out
+rows were predicted best, by all folds together: if each network took the step that was best on its own fold, small
+folds would seem better predicted than new rows.
 """
 
 import copy
 from collections.abc import Callable
-from math import cos, log2, pi
+from math import cos, log, log2, pi
 from typing import Any, NamedTuple
 
 import torch
+from gpytorch.likelihoods import Likelihood
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from actgp.likelihoods import adapter_of
 from actgp.models.networks import Networks
+from actgp.tables.clock import Clock
+from actgp.training.lbfgs import maximise
 
 RATE, BETAS = 0.04, (0.9, 0.95)
 DECAYS = (0.0, 0.03)  # of weights, in AdamW: a group of networks for each
@@ -33,6 +38,7 @@ NUM_INNER = 2  # matrices between hidden layers
 BATCH_SIZE = 128
 VALIDATE_EVERY = 25
 MOST_VALIDATED = 1_000  # rows of a fold
+SHARES_SD, NUM_STEPS = 0.5, 30  # of the prior of what groups count for, and of L-BFGS
 
 
 class CrossFit(NamedTuple):
@@ -41,12 +47,47 @@ class CrossFit(NamedTuple):
     Attributes:
         networks: One of each group for each fold.
         left_out: For each row, what the networks say, blended, that have not seen it.
-        error: Its mean squared error.
+        error: Its mean squared error, or cross-entropy.
     """
 
     networks: Networks
     left_out: Float[Tensor, "N P"]
     error: float
+
+
+class Task(NamedTuple):
+    """What networks are trained to say.
+
+    Attributes:
+        targets: Real numbers, or labels.
+        num_outputs: P, of the networks.
+        loss: Of outputs and targets, for each row, both with any number of axes before.
+        shares: What the outputs of two groups, [2, N, P], count for, given all targets.
+    """
+
+    targets: Tensor
+    num_outputs: int
+    loss: Callable[[Tensor, Tensor], Tensor]
+    shares: Callable[[Tensor, Tensor], Tensor]
+
+
+def regression(y: Float[Tensor, "N P"]) -> Task:
+    """The least squares."""
+    return Task(y.float(), y.shape[1], lambda f, y: (f - y).square().mean(-1), blending_shares)
+
+
+def classification(y: Tensor, likelihood: Likelihood, num_outputs: int) -> Task:
+    """The least cross-entropy of labels, as `adapter_of(likelihood)` has them."""
+    adapter = adapter_of(likelihood)
+
+    def loss(f: Tensor, labels: Tensor) -> Tensor:
+        rows = f.flatten(0, -2)  # of all networks
+        return -adapter.conditional_log_prob(rows, labels.reshape(len(rows), *y.shape[1:])).view(f.shape[:-1])
+
+    def shares(f: Tensor, labels: Tensor) -> Tensor:
+        return most_probable_shares(f, lambda blend: -loss(blend, labels).sum())
+
+    return Task(y, num_outputs, loss, shares)
 
 
 def rate_at(t: float) -> float:
@@ -57,9 +98,10 @@ def rate_at(t: float) -> float:
 @torch.enable_grad()
 def cross_fit(
     X: Float[Tensor, "N D"],
-    y: Float[Tensor, "N P"],
+    task: Task,
     num_networks: int,
     num_steps: int,
+    clock: Clock,
     generator: torch.Generator,
     report: Callable[[float], None] = lambda _: None,
 ) -> CrossFit:
@@ -67,15 +109,16 @@ def cross_fit(
 
     Args:
         X: Inputs.
-        y: Targets.
+        task: What they are to say.
         num_networks: K, as many as there are folds; there are as many of each group.
         num_steps: Of AdamW, for all of them together.
+        clock: What time there is: rates fall as it goes by, and steps end with it.
         generator: Draws weights, folds and the order of rows.
-        report: Called with the score of left-out rows whenever it is found.
+        report: Called after each step with the score of left-out rows, as it was last found.
     """
     N, K, G = len(X), num_networks, len(DECAYS)
-    inputs, targets = X.float(), y.float()
-    networks = Networks(G * K, X.shape[1], y.shape[1], num_inner=NUM_INNER, num_groups=G, generator=generator)
+    inputs, targets = X.float(), task.targets
+    networks = Networks(G * K, X.shape[1], task.num_outputs, num_inner=NUM_INNER, num_groups=G, generator=generator)
     with torch.no_grad():
         networks.frequencies.mul_(torch.tensor(STRETCHES).repeat_interleave(K).view(-1, 1, 1, 1))
     networks.to(X.device)
@@ -87,35 +130,40 @@ def cross_fit(
     judged = judged.repeat(G, 1)
     optimiser = torch.optim.AdamW(_groups(networks), lr=RATE, betas=BETAS, weight_decay=0.0, fused=True)
     decay = inputs.new_tensor(DECAYS).repeat_interleave(K).view(-1, 1, 1)  # of each network
-    best = torch.full((G,), float("inf"), device=X.device)
+    score, best = 0.0, torch.full((G,), float("inf"), device=X.device)
     kept = copy.deepcopy(networks.state_dict())
     batches = Shuffled(others.repeat(G, 1), min(BATCH_SIZE, fewest), generator)
     for step in range(num_steps):
-        rate = rate_at((step + 0.5) / num_steps)
+        done = max((step + 0.5) / num_steps, clock.seconds / clock.budget)
+        if done >= 1 and step > 0:
+            break
+        rate = rate_at(min(done, 1.0))
         for group in optimiser.param_groups:
             group["lr"] = group["initial_lr"] * rate
         rows = batches.next().to(X.device)  # [G K, B]
-        loss = (networks(inputs[rows]) - targets[rows]).square().mean((1, 2)).sum()
+        loss = task.loss(networks(inputs[rows]), targets[rows]).mean(1).sum()
         optimiser.zero_grad()
         loss.backward()
         with torch.no_grad():
             for weights in (networks.first, networks.inner, networks.last):
                 weights.mul_(1 - RATE * rate * decay)
         optimiser.step()
-        if (step + 1) % VALIDATE_EVERY == 0 or step + 1 == num_steps:
+        if (step + 1) % VALIDATE_EVERY == 0 or step in (0, num_steps - 1):
             with torch.no_grad():
-                errors = (networks(inputs[judged]) - targets[judged]).square().mean((1, 2)).view(G, K).mean(1)
+                errors = task.loss(networks(inputs[judged]), targets[judged]).mean(1).view(G, K).mean(1)
             _keep(networks, kept, (errors < best).repeat_interleave(K))
             best = torch.minimum(best, errors)
-            report(-best.mean().item())
+            score = -best.mean().item()
+        report(score)
     networks.load_state_dict(kept)
-    left_out = torch.empty(G, *targets.shape, device=X.device)
+    left_out = torch.empty(G, N, task.num_outputs, device=X.device)
     with torch.no_grad():
         for k, fold in enumerate(folds):
             left_out[:, fold] = networks(inputs[fold])[k::K]
-        networks.shares.copy_(blending_shares(left_out, targets))
+    networks.shares.copy_(task.shares(left_out, targets))
+    with torch.no_grad():
         blend = networks.blend(left_out)[0]
-        return CrossFit(networks.eval(), blend, (blend - targets).square().mean().item())
+        return CrossFit(networks.eval(), blend, task.loss(blend, targets).mean().item())
 
 
 def blending_shares(f: Float[Tensor, "2 N P"], y: Float[Tensor, "N P"]) -> Float[Tensor, " 2"]:
@@ -125,6 +173,18 @@ def blending_shares(f: Float[Tensor, "2 N P"], y: Float[Tensor, "N P"]) -> Float
     share = ((y - second) * difference).sum() / difference.square().sum().clamp_min(torch.finfo(y.dtype).tiny)
     share = share.clamp(0.0, 1.0)
     return torch.stack([share, 1 - share])
+
+
+def most_probable_shares(f: Float[Tensor, "2 N P"], log_likelihood: Callable[[Tensor], Tensor]) -> Float[Tensor, " 2"]:
+    """s = exp(a) of the largest log p(y | Σ_g s_g f_g) − ½ ‖a − log ½‖² / .5²: a temperature for logits, too."""
+    a = torch.full((len(f),), -log(len(f)), dtype=torch.float64, device=f.device, requires_grad=True)
+
+    def objective() -> Tensor:
+        blend = torch.tensordot(a.exp(), f.double(), dims=1)
+        return log_likelihood(blend) - 0.5 * ((a + log(len(f))) / SHARES_SD).square().sum()
+
+    maximise([a], objective, NUM_STEPS)
+    return a.detach().exp()
 
 
 def _keep(networks: Networks, kept: dict[str, Tensor], better: Bool[Tensor, " GK"]) -> None:

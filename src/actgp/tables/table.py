@@ -1,49 +1,42 @@
 """The default for a table: several models, each of which is the best for some tables, mixed by what they are worth.
 
 - Two GPs of one layer on the inputs, an arc-cosine and a Matérn kernel: exact on small tables, and best there.
-- Networks that are cross-fitted, and around them a GP of one layer on small tables, of two layers on large ones.
+- Networks that are cross-fitted, and around them a GP: of one layer on small tables and for labels, else of two.
 
 Weights come from rows that a member has not seen: left out in closed form, or held out of training.
 """
 
+import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
-from gpytorch.constraints import GreaterThan
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from actgp import checks
-from actgp.features import InducingPoints, centres
-from actgp.kernels import ArcCosine
-from actgp.layers import GPLayer
-from actgp.likelihoods import ContaminatedGaussianLikelihood
-from actgp.models import DeepGP, Mixture, Networks
-from actgp.models.build import deep_gp
-from actgp.tables.around import fit_around
-from actgp.tables.cross_fit import VALIDATE_EVERY, CrossFit, cross_fit
-from actgp.tables.evidence import arc_cosine, matern, maximise_evidence
-from actgp.tables.one_layer import fit_one_layer
+from actgp.models import Mixture, Networks
+from actgp.tables.clock import Clock
+from actgp.tables.cross_fit import CrossFit, cross_fit
+from actgp.tables.members import Division, Member, deep_member, divided, gp_member, whole_member
 from actgp.tables.stacking import stacking_weights
-from actgp.training import Recipe, fit
+from actgp.tables.targets import Targets
 from actgp.training.progress import progress_bar
 
 Effort = Literal["fast", "balanced", "best"]
+Stopped = Literal["steps", "time budget", "interrupt"]
 
-SHARE = 0.02  # of outliers, in GPs of one layer
-SMALLEST_NOISE = 1e-8
-EXACT = 1_000  # rows up to which every row is an inducing point
-MOST_POINTS = 512  # beyond that
 MOST_ROWS = 50_000  # that GPs of one layer are fitted to: they hold all of their covariances with the points
 FEWEST_FOR_NETWORKS = 30  # rows
 FEWEST_FOR_DEEP = 2_000
 HOPELESS = 4.0  # times the mean squared error of the better GP, from which on nothing is put around networks
-HELD_OUT, MOST_HELD_OUT = 0.2, 1_000  # of deep members
+HOPELESS_LABELS = 1.5  # times its negative log density
 TYPICAL_ROWS, GROWTH = 2_000, 0.75  # of steps, with rows
-NUM_SAMPLES = 32
 LARGEST_MEAN, LARGEST_SPREAD = 2.0, 10.0  # of columns that are taken for standardised
+PART_OF_NETWORKS = 0.6  # of what is left of a time budget, where a deep member follows
+PART_OF_STEPS = 0.7  # of what is left after them, for the steps of that
 
 
 class Plan(NamedTuple):
@@ -70,22 +63,6 @@ PLANS: dict[Effort, Plan] = {
 }
 
 
-class Member(NamedTuple):
-    """A model.
-
-    Attributes:
-        name: In reports.
-        model: What was fitted.
-        densities: Log densities of rows it has not seen; NaN for those it has.
-        error: Its mean squared error on such rows.
-    """
-
-    name: str
-    model: DeepGP
-    densities: Float64[Tensor, " N"]
-    error: float
-
-
 @dataclass(frozen=True)
 class TableFit:
     """What was fitted.
@@ -94,11 +71,15 @@ class TableFit:
         weights: Of each member, by name.
         scores: The mean log density of left-out rows, of each member by itself and of the mixture.
         num_judged: How many rows weights were chosen by.
+        stopped: What ended it: its steps were used up, or the time budget was, or it was interrupted.
+        seconds: How long it took.
     """
 
     weights: dict[str, float]
     scores: dict[str, float]
     num_judged: int
+    stopped: Stopped = "steps"
+    seconds: float = 0.0
 
 
 def fit_table(
@@ -106,15 +87,19 @@ def fit_table(
     y: Tensor,
     *,
     effort: Effort = "balanced",
+    time_budget: float | None = None,
     generator: torch.Generator | None = None,
     progress: bool = False,
 ) -> tuple[Mixture, TableFit]:
     """Fits the members, and mixes them, in double precision.
 
+    An interrupt (Ctrl-C) ends it with what has been fitted so far, if that is anything.
+
     Args:
         X: Inputs, each column standardised.
-        y: Targets, [N] or [N, P], likewise.
+        y: Targets, [N] or [N, P], likewise; or labels 0 … C − 1, integers [N].
         effort: How much time is spent.
+        time_budget: Seconds that it may take at most; what is fitted first, GPs of one layer, is fitted in any case.
         generator: Source of all randomness; torch's global one by default.
         progress: Whether to show a progress bar, on a terminal.
 
@@ -124,36 +109,135 @@ def fit_table(
         >>> model, report = actgp.fit_table(X, X[:, 0].sin(), effort="fast")
         >>> lower, upper = model.predict(X.double()).interval(0.9)
     """
-    X, y = _standardised(X, "X"), _standardised(y, "y")
-    if len(X) != len(y) or len(X) < 2:
-        raise ValueError(f"X and y must have the same two or more rows, got {len(X)} and {len(y)}; align them")
+    X, targets = _standardised(X, "X"), _targets(y)
+    if len(X) != len(targets) or len(X) < 2:
+        raise ValueError(f"X and y must have the same two or more rows, got {len(X)} and {len(targets)}; align them")
     if generator is None:
         generator = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
-    plan, N = PLANS[checks.choice(effort, "effort", tuple(PLANS))], len(X)
-    rows = torch.arange(N) if N <= MOST_ROWS else torch.randperm(N, generator=generator)[:MOST_ROWS]
-    plain = [gp_member(name, X, y, rows, generator) for name in ("arc-cosine GP", "Matérn GP")]
-    around: list[Member] = []
-    crossed: CrossFit | None = None
-    if N >= FEWEST_FOR_NETWORKS:
-        crossed = _crossed(X, y, plan, generator, progress)
-        hopeful = crossed.error <= HOPELESS * min(member.error for member in plain)
-        h = torch.cat([X, crossed.left_out.double()], dim=1)
-        deep = hopeful and plan.deep_steps > 0 and N >= FEWEST_FOR_DEEP
-        division = _divided(N, rows, generator) if deep or plan.whole else None
-        if division is not None and deep:
-            around.append(deep_member(h, y, division, plan, generator, progress))
-        elif hopeful:
-            around.append(gp_member("GP around networks", h, y, rows, generator, carried=y.shape[1]))
-        if division is not None and plan.whole:
-            plain.append(whole_member(X, y, division, generator, progress))
-    members = [*plain, *around]
+    plan = PLANS[checks.choice(effort, "effort", tuple(PLANS))]
+    clock = Clock(None if time_budget is None else checks.positive(time_budget, "time_budget"))
+    run = Run(X, targets, plan, clock, generator, progress)
+    stopped: Stopped = "steps"
+    try:
+        run.fit()
+    except KeyboardInterrupt:
+        if not run.plain:
+            raise
+        warnings.warn("interrupted; the model is mixed of what had been fitted by then", stacklevel=2)
+        stopped = "interrupt"
+    if stopped == "steps" and run.is_cut_short:
+        stopped = "time budget"
+    members = [*run.plain, *run.around]
     densities = torch.stack([member.densities for member in members], dim=1)  # [N, M]
     judged = densities[~densities.isnan().any(1)]
     weights = stacking_weights(judged)
-    model = _mixture(plain, around, weights, None if crossed is None else crossed.networks)
+    model = _mixture(run.plain, run.around, weights, None if run.crossed is None else run.crossed.networks)
     scores = dict(zip((m.name for m in members), judged.mean(0).tolist(), strict=True))
     scores["mixture"] = (judged + weights.log()).logsumexp(1).mean().item()
-    return model, TableFit(dict(zip(scores, weights.tolist(), strict=False)), scores, len(judged))
+    shares = dict(zip(scores, weights.tolist(), strict=False))
+    return model, TableFit(shares, scores, len(judged), stopped, clock.seconds)
+
+
+class Run:
+    """The members as they come.
+
+    Args:
+        X: Inputs.
+        y: Targets.
+        plan: What is fitted.
+        clock: What time there is.
+        generator: Source of all randomness.
+        progress: Whether to show progress bars.
+
+    Attributes:
+        plain: Members that are given the inputs.
+        around: Members around networks.
+        crossed: The networks.
+        is_cut_short: Whether there would have been more to do, had there been time.
+    """
+
+    def __init__(
+        self, X: Tensor, y: Targets, plan: Plan, clock: Clock, generator: torch.Generator, progress: bool
+    ) -> None:
+        self.X, self.y, self.plan, self.clock = X, y, plan, clock
+        self.generator, self.progress = generator, progress
+        self.plain: list[Member] = []
+        self.around: list[Member] = []
+        self.crossed: CrossFit | None = None
+        self.is_cut_short = False
+
+    def fit(self) -> None:
+        """Fits one after the other."""
+        N, generator = len(self.X), self.generator
+        rows = torch.arange(N) if N <= MOST_ROWS else torch.randperm(N, generator=generator)[:MOST_ROWS]
+        for name in ("arc-cosine GP", "Matérn GP"):
+            if self.plain and self.clock.left < self.clock.seconds:  # another one takes as long
+                self.is_cut_short = True
+                return
+            self.plain.append(gp_member(name, self.X, self.y, rows, generator))
+        each = self.clock.seconds / len(self.plain)
+        if N < FEWEST_FOR_NETWORKS:
+            return
+        if self.clock.left < 2 * each:
+            self.is_cut_short = True
+            return
+        deep = self.plan.deep_steps > 0 and N >= FEWEST_FOR_DEEP and self.y.num_classes is None
+        crossed = self._crossed(PART_OF_NETWORKS * self.clock.left if deep else self.clock.left - each)
+        division = divided(N, rows, generator) if deep or self.plan.whole else None
+        if self._is_hopeful(crossed):
+            self._put_around(crossed, rows, division if deep else None)
+        if division is not None and self.plan.whole and self.clock.left > 0:
+            self.plain.append(whole_member(self.X, self.y, division, self._is_over(), self.generator, self.progress))
+
+    def _crossed(self, seconds: float) -> CrossFit:
+        """Networks, as many as there are folds of ten rows or more, in so many seconds."""
+        N, clock = len(self.X), Clock(seconds)
+        steps = _steps(self.plan.network_steps, N, 2.8)
+        bar = progress_bar("fit table: networks", steps) if self.progress else nullcontext(lambda _: None)
+        with bar as report:
+            crossed = cross_fit(
+                self.X, self.y.task(), min(self.plan.networks, N // 10), steps, clock, self.generator, report
+            )
+        self.is_cut_short |= clock.left < 0
+        return crossed
+
+    def _is_hopeful(self, crossed: CrossFit) -> bool:
+        """Whether the networks are not far behind the better GP."""
+        far = HOPELESS if self.y.num_classes is None else HOPELESS_LABELS
+        return crossed.error <= far * min(member.error for member in self.plain)
+
+    def _put_around(self, crossed: CrossFit, rows: Tensor, division: Division | None) -> None:
+        """A GP of one layer; or a deep one, by a division of the rows."""
+        h = torch.cat([self.X, crossed.left_out.double()], dim=1)
+        if division is None:
+            member = gp_member("GP around networks", h, self.y, rows, self.generator, carried=self.y.num_outputs)
+        else:
+            steps = _steps(self.plan.deep_steps, len(h), 1.5)
+            member = deep_member(h, self.y, division, steps, self._is_over(), self.generator, self.progress)
+        self.crossed, self.around = crossed, [member]
+
+    def _is_over(self) -> Callable[[Any], bool]:
+        """A callback that ends training in time for what follows its steps."""
+        clock = Clock(PART_OF_STEPS * self.clock.left)
+
+        def over(_: Any) -> bool:
+            self.is_cut_short |= clock.left < 0
+            return clock.left < 0
+
+        return over
+
+
+def _targets(y: Tensor) -> Targets:
+    """Integers are labels, all else is real."""
+    if not isinstance(y, Tensor) or y.is_floating_point() or y.is_complex():
+        return Targets(_standardised(y, "y"))
+    labels = y.long()
+    if labels.ndim != 1 or len(labels) == 0 or int(labels.min()) < 0 or int(labels.max()) < 1:
+        raise ValueError(
+            "labels must be integers 0 … C − 1, one for each row, of two or more classes, got shape "
+            f"{list(labels.shape)} and values {labels.unique()[:5].tolist()}; relabel, or pass real targets as floats"
+        )
+    return Targets.of_labels(labels)
 
 
 def _standardised(values: Tensor, name: str) -> Float64[Tensor, "N D"]:
@@ -179,105 +263,6 @@ def _mixture(plain: list[Member], around: list[Member], weights: Tensor, network
     behind = [m.model for m, counted in zip(around, counts[len(plain) :], strict=True) if counted]
     own = networks.double() if behind and networks is not None else None
     return Mixture(given_inputs, behind, weights[weights > 0], own).eval()
-
-
-def _crossed(X: Tensor, y: Tensor, plan: Plan, generator: torch.Generator, progress: bool) -> CrossFit:
-    """Networks, as many as there are folds of ten rows or more."""
-    steps = _steps(plan.network_steps, len(X), 2.8)
-    bar = progress_bar("fit table: networks", steps // VALIDATE_EVERY) if progress else nullcontext(lambda _: None)
-    with bar as report:
-        return cross_fit(X, y, min(plan.networks, len(X) // 10), steps, generator, report)
-
-
-class Division(NamedTuple):
-    """Rows to train deep members on, and others to judge all members by."""
-
-    train: Tensor
-    others: Tensor
-
-
-def deep_member(
-    h: Tensor, y: Tensor, division: Division, plan: Plan, generator: torch.Generator, progress: bool
-) -> Member:
-    """A deep GP around networks."""
-    train, others = division
-    steps = _steps(plan.deep_steps, len(h), 1.5)
-    model = fit_around(h[train], y[train], (h[others], y[others]), steps, generator, progress)
-    return _judged("deep GP around networks", model, h, y, others)
-
-
-def gp_member(
-    name: str,
-    h: Float64[Tensor, "N H"],
-    y: Float64[Tensor, "N P"],
-    rows: Int64[Tensor, " n"],
-    generator: torch.Generator,
-    *,
-    carried: int = 0,
-) -> Member:
-    """A GP of one layer, in closed form.
-
-    Args:
-        name: Which.
-        h: What the layer is given.
-        y: Targets.
-        rows: Those that it is fitted to.
-        generator: Draws the seed of clusters.
-        carried: How many of the last columns of h are the prior mean.
-    """
-    N, D = len(h), h.shape[1] - carried
-    h, y = h[rows], y[rows]
-    z, r = (h[:, :D], y - h[:, D:]) if carried else (h, y)
-    kernel = arc_cosine(D) if name.startswith("arc") else matern(D)
-    size = r.square().mean().sqrt().clamp_min(1e-12)
-    noise = maximise_evidence(kernel, z, r / size).noise * size.item() ** 2
-    with torch.no_grad():
-        if isinstance(kernel, ArcCosine):
-            kernel.variance = kernel.variance * size**2
-        else:
-            kernel.outputscale = kernel.outputscale * size**2
-    seed = int(torch.randint(2**31, (), generator=generator))
-    points = z if len(z) <= EXACT else centres(z, MOST_POINTS, seed)
-    layer = GPLayer(kernel, InducingPoints(points), y.shape[1], "carried" if carried else "zero")
-    likelihood = ContaminatedGaussianLikelihood(
-        noise_constraint=GreaterThan(SMALLEST_NOISE), share=SHARE, input_dim=h.shape[1]
-    )
-    model = DeepGP([layer], likelihood).double()
-    left_out = fit_one_layer(model, h, y, noise)
-    return Member(name, model, _among(N, rows, left_out.densities), left_out.error)
-
-
-def whole_member(X: Tensor, y: Tensor, division: Division, generator: torch.Generator, progress: bool) -> Member:
-    """A deep GP as `deep_gp` builds it, trained from its first layer to its last."""
-    train, others = division
-    model = deep_gp(X.shape[1], y.shape[1], num_inducing=min(128, len(train)), generator=generator)
-    held_out = (X[others].float(), y[others].float())
-    fit(model, X[train].float(), y[train].float(), Recipe(), held_out=held_out, generator=generator, progress=progress)
-    model.double()
-    return _judged("deep GP", model, X, y, others)
-
-
-def _divided(N: int, rows: Tensor, generator: torch.Generator) -> Division:
-    """Judges are among the rows that all GPs of one layer are fitted to, which say what these are without them."""
-    held_out = min(int(HELD_OUT * N), MOST_HELD_OUT)
-    order = rows[torch.randperm(len(rows), generator=generator)]
-    unseen = torch.ones(N, dtype=torch.bool)
-    unseen[rows] = False
-    return Division(torch.cat([order[held_out:], unseen.nonzero().squeeze(1)]), order[:held_out])
-
-
-def _judged(name: str, model: DeepGP, h: Tensor, y: Tensor, rows: Tensor) -> Member:
-    """By rows that were held out."""
-    prediction = model.predict(h[rows], NUM_SAMPLES)
-    error = (prediction.mean.reshape(y[rows].shape) - y[rows]).square().mean().item()
-    return Member(name, model, _among(len(h), rows, prediction.log_prob(y[rows])), error)
-
-
-def _among(N: int, rows: Tensor, densities: Tensor) -> Float64[Tensor, " N"]:
-    """Densities of some rows; NaN for all others."""
-    found = torch.full((N,), float("nan"), dtype=densities.dtype)
-    found[rows] = densities
-    return found
 
 
 def _steps(steps: int, N: int, most: float) -> int:

@@ -84,7 +84,7 @@ def fit_logits(
         S = posterior_scale(v * information)
         variance = v * (judged.rest + (judged.A @ S).square().sum(1))
         mean = judged.mu if m is None else judged.mu + v**0.5 * judged.A @ m
-        scores = _log_density(adapter, judged.y, mean, variance)
+        scores = log_density(adapter, judged.y, mean, variance)
         objectives.append(scores.mean().item())
         report(objectives[-1])
         return scores
@@ -148,7 +148,7 @@ def _most_probable(adapter: LikelihoodAdapter, rows: Rows, v: float) -> Float64[
     return m.detach()
 
 
-def _log_density(
+def log_density(
     adapter: LikelihoodAdapter, y: Tensor, mean: Float64[Tensor, "N P"], variance: Float64[Tensor, " N"]
 ) -> Float64[Tensor, " N"]:
     """Log ∫ p(y_i | f) N(f; mean_i, variance_i I) df, at the same few points for all rows."""

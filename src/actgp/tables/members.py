@@ -1,0 +1,160 @@
+"""The members of a mixture for tables, each fitted and judged by rows that it has not seen."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from actgp.features import InducingPoints, centres
+from actgp.kernels import ArcCosine
+from actgp.layers import GPLayer
+from actgp.models import DeepGP
+from actgp.models.build import deep_gp
+from actgp.tables.around import fit_around
+from actgp.tables.evidence import arc_cosine, matern, maximise_evidence
+from actgp.tables.one_layer import fit_one_layer
+from actgp.tables.one_layer_labels import fit_labels
+from actgp.tables.targets import Targets
+from actgp.training import Recipe, fit
+
+EXACT = 1_000  # rows up to which every row is an inducing point
+MOST_POINTS = 512  # beyond that
+HELD_OUT, MOST_HELD_OUT = 0.2, 1_000  # of deep members
+NUM_SAMPLES = 32
+SMALLEST_SIZE = 1e-12
+
+
+class Member(NamedTuple):
+    """A model.
+
+    Attributes:
+        name: In reports.
+        model: What was fitted.
+        densities: Log densities of rows it has not seen; NaN for those it has.
+        error: Its mean squared error on such rows, or its mean negative log density of labels.
+    """
+
+    name: str
+    model: DeepGP
+    densities: Float64[Tensor, " N"]
+    error: float
+
+
+class Division(NamedTuple):
+    """Rows to train deep members on, and others to judge all members by."""
+
+    train: Tensor
+    others: Tensor
+
+
+def gp_member(
+    name: str,
+    h: Float64[Tensor, "N H"],
+    y: Targets,
+    rows: Int64[Tensor, " n"],
+    generator: torch.Generator,
+    *,
+    carried: int = 0,
+) -> Member:
+    """A GP of one layer, in closed form or by Laplace's approximation.
+
+    Args:
+        name: Which.
+        h: What the layer is given.
+        y: Targets.
+        rows: Those that it is fitted to.
+        generator: Draws the seed of clusters.
+        carried: How many of the last columns of h are the prior mean.
+    """
+    N, D = len(h), h.shape[1] - carried
+    h, y = h[rows], y[rows]
+    z, mu = (h[:, :D], h[:, D:]) if carried else (h, None)
+    kernel = arc_cosine(D) if name.startswith("arc") else matern(D)
+    r = y.residuals(mu)
+    size = r.square().mean().sqrt().clamp_min(SMALLEST_SIZE)
+    noise = maximise_evidence(kernel, z, r / size).noise * size.item() ** 2
+    with torch.no_grad():
+        if isinstance(kernel, ArcCosine):
+            kernel.variance = kernel.variance * size**2
+        else:
+            kernel.outputscale = kernel.outputscale * size**2
+    seed = int(torch.randint(2**31, (), generator=generator))
+    points = z if len(z) <= EXACT else centres(z, MOST_POINTS, seed)
+    layer = GPLayer(kernel, InducingPoints(points), y.num_outputs, "carried" if carried else "zero")
+    model = DeepGP([layer], y.likelihood(h.shape[1])).double()
+    left_out = fit_one_layer(model, h, y.values, noise) if y.num_classes is None else fit_labels(model, h, y.values)
+    return Member(name, model, _among(N, rows, left_out.densities), left_out.error)
+
+
+def deep_member(
+    h: Float64[Tensor, "N H"],
+    y: Targets,
+    division: Division,
+    steps: int,
+    callback: Callable[[Any], bool | None],
+    generator: torch.Generator,
+    progress: bool,
+) -> Member:
+    """A deep GP around networks."""
+    train, others = division
+    held_out = (h[others], y.values[others])
+    model = fit_around(h[train], y.values[train], held_out, steps, callback, generator, progress)
+    return _judged("deep GP around networks", model, h, y, others)
+
+
+def whole_member(
+    X: Float64[Tensor, "N D"],
+    y: Targets,
+    division: Division,
+    callback: Callable[[Any], bool | None],
+    generator: torch.Generator,
+    progress: bool,
+) -> Member:
+    """A deep GP as `deep_gp` builds it, trained from its first layer to its last."""
+    train, others = division
+    M = min(128, len(train))
+    likelihood = None if y.num_classes is None else y.likelihood(1)
+    model = deep_gp(X.shape[1], y.num_outputs, num_inducing=M, likelihood=likelihood, generator=generator)
+    values = y.values.float() if y.values.is_floating_point() else y.values
+    held_out = (X[others].float(), values[others])
+    fit(
+        model,
+        X[train].float(),
+        values[train],
+        Recipe(),
+        held_out=held_out,
+        callback=callback,
+        generator=generator,
+        progress=progress,
+    )
+    model.double()
+    return _judged("deep GP", model, X, y, others)
+
+
+def divided(N: int, rows: Tensor, generator: torch.Generator) -> Division:
+    """Judges are among the rows that all GPs of one layer are fitted to, which say what these are without them."""
+    held_out = min(int(HELD_OUT * N), MOST_HELD_OUT)
+    order = rows[torch.randperm(len(rows), generator=generator)]
+    unseen = torch.ones(N, dtype=torch.bool)
+    unseen[rows] = False
+    return Division(torch.cat([order[held_out:], unseen.nonzero().squeeze(1)]), order[:held_out])
+
+
+def _judged(name: str, model: DeepGP, h: Tensor, y: Targets, rows: Tensor) -> Member:
+    """By rows that were held out."""
+    prediction, values = model.predict(h[rows], NUM_SAMPLES), y.values[rows]
+    densities = prediction.log_prob(values)
+    if y.num_classes is None:
+        error = (prediction.mean.reshape(values.shape) - values).square().mean().item()
+    else:
+        error = -densities.mean().item()
+    return Member(name, model, _among(len(h), rows, densities), error)
+
+
+def _among(N: int, rows: Tensor, densities: Tensor) -> Float64[Tensor, " N"]:
+    """Densities of some rows; NaN for all others."""
+    found = torch.full((N,), float("nan"), dtype=densities.dtype)
+    found[rows] = densities
+    return found
