@@ -1,6 +1,7 @@
 """What is not given is as `deep_gp` and `fit` have it."""
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,3 +160,24 @@ def test_fields_that_there_are_not_are_refused(name: str) -> None:
         estimator.set_params(activation="relu")
     assert all(estimator.get_params()[part] in (None, QUICK) for part in PARTS)
     assert {field.name for cls in PARTS.values() for field in fields(cls)} >= {"num_steps", "activation"}
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], ["a", "b", "c"]])
+def test_a_classifier_is_a_mixture_by_default(labels: list[str], tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(90, 2))
+    y = np.array(labels)[(np.digitize(X[:, 0], [-0.4, 0.4]) if len(labels) == 3 else X[:, 0] > 0).astype(int)]
+    classifier = actgp.DGPClassifier(effort="fast", time_budget=60.0, random_state=0).fit(X, y)
+    assert isinstance(classifier.model_, actgp.Mixture)
+    assert classifier.recipe_ is None
+    assert classifier.score(X, y) > 0.95
+    assert np.allclose(np.exp(classifier.predict_log_proba(X)), classifier.predict_proba(X))
+    classifier.save(tmp_path / "classifier.actgp")
+    loaded = actgp.load(tmp_path / "classifier.actgp")
+    assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+    assert loaded.time_budget == 60.0
+
+
+def test_a_time_budget_is_for_the_default() -> None:
+    with pytest.raises(ValueError, match="a time budget is for the default, got time_budget=5"):
+        actgp.DGPRegressor(num_layers=2, time_budget=5).fit(np.eye(4), np.arange(4.0))

@@ -66,6 +66,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         num_inducing: int | None = None,
         *,
         effort: Effort = "balanced",
+        time_budget: float | None = None,
         layers: Layers | None = None,
         recipe: Recipe | None = None,
         num_samples: int = 32,
@@ -76,6 +77,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         self.num_layers = num_layers
         self.num_inducing = num_inducing
         self.effort = effort
+        self.time_budget = time_budget
         self.layers = layers
         self.recipe = recipe
         self.num_samples = num_samples
@@ -120,6 +122,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         return {
             **{name: None if (value := getattr(self, name)) is None else int(value) for name in NUMBERS},
             "effort": self.effort,
+            "time_budget": None if self.time_budget is None else float(self.time_budget),
             "layers": self.layers,
             "recipe": self.recipe,
             "random_state": None if seed is None else int(seed),
@@ -133,6 +136,13 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
             if (value := getattr(self, name)) is not None or name == "num_samples":
                 checks.integer(value, name, minimum=1)
         checks.choice(self.effort, "effort", tuple(PLANS))
+        if self.time_budget is not None:
+            checks.positive(self.time_budget, "time_budget")
+            if self._asks_for_one_deep_gp:
+                raise ValueError(
+                    f"a time budget is for the default, got time_budget={self.time_budget} beside one of "
+                    f"{ONE_DEEP_GP}; leave it out, and pass recipe=actgp.Recipe(num_steps=…)"
+                )
         check_layers(self.layers)
         if self.recipe is not None and not isinstance(self.recipe, Recipe):
             raise TypeError(
@@ -179,9 +189,16 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         self._store(rows, model, recipe, scaler)
 
     def _train_mixture(self, rows: Rows, y: Tensor) -> None:
-        """Fits the default for tables of numbers, and stores what came of it."""
+        """Fits the default for tables, and stores what came of it."""
         generator, scaler, inputs = self._prepared(rows)
-        model, report = fit_table(inputs, y, effort=self.effort, generator=generator, progress=self.progress)
+        model, report = fit_table(
+            inputs,
+            y,
+            effort=self.effort,
+            time_budget=self.time_budget,
+            generator=generator,
+            progress=self.progress,
+        )
         self._store(rows, model if self.device is None else model.to(self.device), None, scaler)
         self.report_ = report
 

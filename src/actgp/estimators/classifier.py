@@ -15,7 +15,8 @@ from torch import Tensor
 
 from actgp.estimators.base import DGPEstimator
 from actgp.estimators.fitted import Fitted, Labels
-from actgp.models import MixedPrediction, Prediction
+from actgp.likelihoods import BernoulliLogitLikelihood
+from actgp.models import MixedPrediction, Mixture, Prediction
 from actgp.models.build import HORIZON, check_layers
 from actgp.persistence import savable
 
@@ -24,17 +25,22 @@ Values = NDArray[np.float64]
 
 @savable
 class DGPClassifier(ClassifierMixin, DGPEstimator):
-    """A deep GP for classes, as a scikit-learn estimator.
+    """Classes, as a scikit-learn estimator: their probabilities, and how far these are known.
 
-    Two classes have a single latent function and a Bernoulli likelihood; more have one function for each class and a
-    softmax. Labels may be strings. Inputs are standardised inside. A row's prediction does not depend on the rows
-    beside it. Far from all training data every class becomes as probable as any other.
+    By default the model is a mixture (`fit_table`): GPs of one layer, and networks with a GP around them, weighted by
+    how they predict rows they have not seen. If `num_layers`, `num_inducing`, `layers` or `recipe` is given, it is the
+    one deep GP that these describe.
+
+    Two classes have a single latent function; more have one function for each class and a softmax. Labels may be
+    strings. Inputs are standardised inside. A row's prediction does not depend on the rows beside it.
 
     Args:
-        num_layers: How many GP layers.
-        num_inducing: M, the inducing variables of each layer, of which half are hidden units and half inducing points;
-            never more than there are rows.
-        layers: What the layers are made of: activation, kernel, width and more; as in `deep_gp` by default, but with a
+        num_layers: How many GP layers one deep GP has.
+        num_inducing: M, the inducing variables of each of its layers, of which half are hidden units and half inducing
+            points; never more than there are rows.
+        effort: "fast", "balanced" or "best": how much time is spent.
+        time_budget: Seconds that the default may take at most; GPs of one layer are fitted in any case.
+        layers: What its layers are made of: activation, kernel, width and more; as in `deep_gp` by default, but with a
             horizon of 300, also where `Layers` has none.
         recipe: How it is trained; as in `actgp.fit` by default.
         num_samples: S, the paths through the hidden layers that predictions are mixtures of.
@@ -44,8 +50,9 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
 
     Attributes:
         classes_: The labels, sorted: the columns of `predict_proba`.
-        model_: The `DeepGP`, in standardised units.
-        recipe_: How it was trained.
+        model_: The `Mixture`, or the `DeepGP`, in standardised units.
+        recipe_: How a single deep GP was trained; None for a mixture.
+        report_: Weights and scores of the members of a mixture.
         input_scaler_: Standardises X.
         n_features_in_: The number of columns of X.
         feature_names_in_: Their names, if X had names.
@@ -74,10 +81,13 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
             BernoulliLikelihood() if binary else SoftmaxLikelihood(num_classes=C, mixing_weights=False)
         )
         numbers = torch.from_numpy(encoder.transform(labels))
-        layers = check_layers(self.layers)
-        if layers.horizon is None:
-            layers = replace(layers, horizon=HORIZON)
-        self._train(rows, numbers, 1 if binary else C, layers, likelihood)
+        if self._asks_for_one_deep_gp:
+            layers = check_layers(self.layers)
+            if layers.horizon is None:
+                layers = replace(layers, horizon=HORIZON)
+            self._train(rows, numbers, 1 if binary else C, layers, likelihood)
+        else:
+            self._train_mixture(rows, numbers)
         self.classes_ = encoder.classes_
         return self
 
@@ -121,7 +131,8 @@ class FittedClassifier(Fitted):
 
     def __post_init__(self) -> None:
         C, P = len(self.classes.values), self.model.num_outputs
-        self.check(BernoulliLikelihood if C == 2 else SoftmaxLikelihood)
+        of_two = BernoulliLogitLikelihood if isinstance(self.model, Mixture) else BernoulliLikelihood
+        self.check(of_two if C == 2 else SoftmaxLikelihood)
         if (1 if C == 2 else C) != P:
             raise ValueError(f"the model must have the outputs that {C} classes need, got {P}; fit again")
         self.parameters.check_parameters()

@@ -40,6 +40,7 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         num_inducing: M, the inducing variables of each of its layers, of which half are hidden units and half inducing
             points; never more than there are rows.
         effort: "fast", "balanced" or "best": how much time is spent.
+        time_budget: Seconds that the default may take at most; GPs of one layer are fitted in any case.
         layers: What its layers are made of: activation, kernel, width and more; as in `deep_gp` by default.
         recipe: How it is trained; as in `actgp.fit` by default.
         num_samples: S, the paths through the hidden layers that predictions are mixtures of.

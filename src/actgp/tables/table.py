@@ -9,7 +9,7 @@ Weights come from rows that a member has not seen: left out in closed form, or h
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -79,7 +79,7 @@ class TableFit:
     scores: dict[str, float]
     num_judged: int
     stopped: Stopped = "steps"
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, compare=False)
 
 
 def fit_table(
