@@ -1,12 +1,18 @@
 """Shared fixtures: both precisions, one tolerance table, explicit generators."""
 
 import importlib
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import gpytorch.likelihoods
 import pytest
 import torch
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 if not hasattr(gpytorch.likelihoods, "PoissonLikelihood"):  # before gpytorch 1.15
     tests = Path(__file__).parent.glob("*/**/test_*.py")
@@ -50,3 +56,18 @@ def small_conversions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "FEWEST_ROWS", 600)
     monkeypatch.setattr(build, "FEWEST_FEATURES", 64)
     monkeypatch.setattr(build, "SHARPNESSES", (2.0, 4.0))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """A headless Chromium; tests that look at a page are skipped where there is none."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    executable = next(filter(None, map(shutil.which, names)), None)
+    if executable is None:
+        pytest.skip("no Chromium on the PATH")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    quiet = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu", *quiet])
+        yield opened
+        opened.close()
