@@ -139,7 +139,9 @@ class Endless(IterableDataset):  # type: ignore[type-arg]
 def test_bad_loaders_are_refused(generator: torch.Generator) -> None:
     deep, (X, y) = model(generator), data(generator)
     cpu = torch.device("cpu")
-    with pytest.raises(TypeError, match="a DataLoader must have a data set of known length, got an iterable one; pass num_data=, the"):
+    with pytest.raises(
+        TypeError, match="a DataLoader must have a data set of known length, got an iterable one; pass num_data=, the"
+    ):
         LoaderBatches(DataLoader(Endless()), deep, cpu)
     with pytest.raises(ValueError, match="must give at least one batch, got 10 rows in 0 batches; pass some data"):
         LoaderBatches(DataLoader(TensorDataset(X, y), batch_size=20, drop_last=True), deep, cpu)

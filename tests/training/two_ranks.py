@@ -29,7 +29,9 @@ if size > 1:
 
 def run_alone(code: str, folder: Path) -> None:
     """Runs a script in this process."""
-    exec(PREAMBLE.replace("int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])", f"0, 1, Path({str(folder)!r})") + code)
+    exec(
+        PREAMBLE.replace("int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])", f"0, 1, Path({str(folder)!r})") + code
+    )
 
 
 def start(code: str, size: int, folder: Path) -> list[subprocess.Popen[str]]:
