@@ -42,8 +42,8 @@ from actgp.layers import GPLayer
 from actgp.likelihoods import Latent, adapter_of
 from actgp.models import DeepGP
 from actgp.training import ranks
-from actgp.training.data import Batch, Batches
-from actgp.training.loader import ROWS_TO_SUM
+from actgp.training.data import Batches
+from actgp.training.loader import ROWS_TO_SUM, Batch
 from actgp.training.objectives import SEED, log_prior, posterior_score
 
 SMALLEST_NOISE = 1e-12  # where there is no bound above zero, and the data have no noise

@@ -16,9 +16,10 @@ from torch.utils.data import DataLoader
 from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
 from actgp.training import ranks
+from actgp.training.blocks import BlockBatches, Table
 from actgp.training.calibrate import bound_noise_by_rounding
-from actgp.training.data import ROWS, Batch, TensorBatches, backbone_features, checked
-from actgp.training.loader import LoaderBatches
+from actgp.training.data import ROWS, Batches, TensorBatches, backbone_features, checked
+from actgp.training.loader import Batch, LoaderBatches
 from actgp.training.logits import fit_logits
 from actgp.training.progress import progress_bar
 from actgp.training.recipe import ErrorSource, FitResult, NetworkErrors, Stopped
@@ -28,7 +29,7 @@ from actgp.training.stages import undone_if_broken_off
 
 def fit_in_closed_form(
     model: DeepGP,
-    X: Tensor | DataLoader[Any] | None,
+    X: Tensor | DataLoader[Any] | Table | None,
     y: Tensor | None,
     held_out: Batch | None,
     device: torch.device,
@@ -37,7 +38,7 @@ def fit_in_closed_form(
 ) -> FitResult:
     """Fits q(u), the kernel's variance and the noise of a model that has a closed form."""
     start = time.perf_counter()
-    for rows in (None if isinstance(X, DataLoader) else (X, y), held_out):  # before anything is moved
+    for rows in (None if isinstance(X, DataLoader | Table) else (X, y), held_out):  # before anything is moved
         if rows is not None:
             checked(model, *rows)
     model.to(device).eval()
@@ -66,16 +67,21 @@ def fit_in_closed_form(
 @torch.no_grad()
 def _layer_inputs(
     model: DeepGP,
-    X: Tensor | DataLoader[Any] | None,
+    X: Tensor | DataLoader[Any] | Table | None,
     y: Tensor | None,
     device: torch.device,
     num_data: int | None = None,
 ) -> Batch:
     """What the layer is given at each row, and the targets."""
-    if isinstance(X, DataLoader):
+    if isinstance(X, DataLoader | Table):
         if y is not None:
             raise ValueError("a DataLoader gives X and y, got y again; leave it out")
-        parts = [(model.enter(x), targets) for x, targets in LoaderBatches(X, model, device, num_data).all()]
+        batches: Batches
+        if isinstance(X, DataLoader):
+            batches = LoaderBatches(X, model, device, num_data)
+        else:
+            batches = BlockBatches(X, model, device, ROWS, torch.Generator())
+        parts = [(model.enter(x), targets) for x, targets in batches.all()]
         h, values = (ranks.gathered(torch.cat(tensors)) for tensors in zip(*parts, strict=True))
         return h, values
     rows, targets = checked(model, X, y)

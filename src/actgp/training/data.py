@@ -27,6 +27,7 @@ from actgp.likelihoods import targets
 from actgp.models import DeepGP
 from actgp.several import Inputs, Rows
 from actgp.training import ranks
+from actgp.training.blocks import BlockBatches, Table
 from actgp.training.loader import Batch, LoaderBatches
 from actgp.training.recipe import Recipe
 
@@ -144,7 +145,7 @@ class StageData(NamedTuple):
 
 def data_of_stages(
     model: DeepGP,
-    X: Tensor | DataLoader[Any] | None,
+    X: Tensor | DataLoader[Any] | Table | None,
     y: Tensor | None,
     recipe: Recipe,
     device: torch.device,
@@ -156,7 +157,7 @@ def data_of_stages(
 
     Args:
         model: What is trained.
-        X: Inputs, or a DataLoader.
+        X: Inputs, a DataLoader, or rows on the disk.
         y: Targets, where X is a tensor.
         recipe: How much is held out.
         device: Where the data go.
@@ -171,8 +172,11 @@ def data_of_stages(
             raise ValueError("a DataLoader gives X and y, got y again; leave it out")
         loaded = LoaderBatches(X, model, device, num_data)
         return StageData(loaded, first), StageData(loaded, second)
+    N = sum(X.sizes) if isinstance(X, Table) else 0 if X is None else len(X)
+    held_out = min(int(recipe.validation * N), MOST_HELD_OUT) if N >= FEWEST_TO_SPLIT else 0
+    if isinstance(X, Table):
+        return _data_of_table(model, X, recipe, device, generator, (first, second), 0 if given else held_out, stages)
     X, y = _moved(model, X, y, device)
-    held_out = min(int(recipe.validation * len(X)), MOST_HELD_OUT) if len(X) >= FEWEST_TO_SPLIT else 0
     if held_out == 0 or given is not None:
         whole = TensorBatches(X, y, recipe.batch_size, generator)
         return StageData(whole, first), StageData(whole, second)
@@ -190,6 +194,34 @@ def data_of_stages(
         return parts
     own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
     return *parts, StageData(TensorBatches(X, y, recipe.batch_size, own), None)
+
+
+def _data_of_table(
+    model: DeepGP,
+    table: Table,
+    recipe: Recipe,
+    device: torch.device,
+    generator: torch.Generator,
+    given: tuple[Batch | None, Batch | None],
+    held_out: int,
+    stages: int,
+) -> tuple[StageData, ...]:
+    """The same of rows on the disk."""
+
+    def batches(without: Tensor | None = None) -> BlockBatches:
+        own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        return BlockBatches(table, model, device, recipe.batch_size, own, without)
+
+    whole = batches()
+    if held_out == 0:
+        return tuple(StageData(whole, rows) for rows in given)
+    ids = whole.drawn(max(1, stages) * held_out)
+    firsts, seconds = ids[:held_out].sort().values, ids[-held_out:].sort().values
+    parts = (
+        StageData(batches(ids.unique()), whole.rows(firsts)),
+        StageData(batches(seconds), whole.rows(seconds)),
+    )
+    return (*parts, StageData(batches(), None)) if recipe.use_all_rows and recipe.num_steps > 0 else parts
 
 
 def _divided(

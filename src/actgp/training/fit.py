@@ -15,6 +15,7 @@ from actgp.autocast import full_precision
 from actgp.models import GPR, SGPR, DeepGP
 from actgp.several import GivenRows, Inputs, Rows
 from actgp.training import ranks
+from actgp.training.blocks import Table, table_of
 from actgp.training.checkpoint import check_same, resume_run, save_run, saved_seeds
 from actgp.training.closed_form import fit_in_closed_form
 from actgp.training.data import backbone_features, checked, data_of_stages
@@ -26,13 +27,15 @@ from actgp.training.stages import Run, final_stage, network_stage, posterior_sta
 
 EXACT_STEPS = 200
 
+OnDisk = Any  # a numpy.memmap; a pyarrow.dataset.Dataset, and the names of its targets
+
 
 @full_precision
 @torch.enable_grad()
 def fit(
     model: GPR | SGPR | DeepGP,
-    X: GivenRows | DataLoader[Any] | None = None,
-    y: Tensor | None = None,
+    X: GivenRows | DataLoader[Any] | OnDisk | None = None,
+    y: Tensor | OnDisk | None = None,
     recipe: Recipe | None = None,
     *,
     held_out: tuple[GivenRows, Tensor] | None = None,
@@ -57,8 +60,9 @@ def fit(
     Args:
         model: The model, changed in place.
         X: Inputs, or a DataLoader that gives pairs (X, y); for a converted network of several inputs a tuple or
-            dictionary of tensors. Not for GPR and SGPR.
-        y: Targets, where X is a tensor.
+            dictionary of tensors. Not for GPR and SGPR. Rows that stay on the disk: a `numpy.memmap`, or a
+            `pyarrow.dataset.Dataset`, which are read in blocks.
+        y: Targets, where X is a tensor; beside a `numpy.memmap` an array, of a data set the names of its columns.
         recipe: Objective, steps and rates; what suits the model by default.
         held_out: Rows (X, y) to validate on, at most 1,000 for each stage: halves where there are two; then all of X is
             trained on. For a DataLoader, and for a backbone or a network that has been trained on X already. The closed
@@ -101,7 +105,9 @@ def fit(
     _check_parameters(model)
     recipe = Recipe.suited_to(model) if recipe is None else recipe
     _check_recipe(model, recipe, checkpoint, callback)
-    X = X if X is None or isinstance(X, DataLoader) else model.rows(X)
+    table = table_of(X, y)
+    X, y = (X, y) if table is None else (table, None)
+    X = X if X is None or isinstance(X, DataLoader | Table) else model.rows(X)
     others = None if held_out is None else (model.rows(held_out[0]), held_out[1])
     backbone = [] if model.backbone is None else list(model.backbone.parameters())
     if isinstance(X, Inputs) and any(p.requires_grad for p in backbone):

@@ -66,25 +66,29 @@ class LoaderBatches:
         self.position += 1
         X, y = self._checked(batch)
         self.seen += len(y)
-        return X, y
+        return (X, y) if self.own else ranks.even_shard(X, y)
 
     def all(self) -> Iterator[Batch]:
         self._agree()
         shared, own = torch.get_rng_state(), self._generator_state()
         try:
-            yield from (self._checked(batch) for batch in self.loader)
+            for X, y in map(self._checked, self.loader):
+                if self.own:
+                    yield X, y
+                elif len(ranks.shard(y)) > 0:
+                    yield ranks.shard(X), ranks.shard(y)
         finally:  # also where the pass is left early
             torch.set_rng_state(shared)
             if self.loader.generator is not None:
                 self.loader.generator.set_state(own)
 
     def sample(self, most: int) -> Iterator[Batch]:
-        looked_at = -(-min(self.num_data, max(most, ROWS_TO_SUM)) // ranks.size())  # of this rank
-        stride, seen = -(-looked_at * ranks.size() // most), 0
+        limit, seen = max(most, ROWS_TO_SUM), 0  # of the rows of a pass that are looked at
+        stride = -(-min(self.num_data, limit) // most)
         for X, y in self.all():
             yield X[::stride], y[::stride]
-            seen += len(y)
-            if seen >= looked_at:
+            seen += len(y) * ranks.size()
+            if seen >= limit:
                 break
 
     def fingerprint(self) -> str:
@@ -123,7 +127,7 @@ class LoaderBatches:
 
     def _check_count(self) -> None:
         """Refuses a num_data that a pass has shown to be wrong: the KL would be weighted by it."""
-        seen = self.seen * ranks.size()
+        seen = self.seen * (ranks.size() if self.own else 1)
         if not self.num_data / MISCOUNTED <= seen <= self.num_data * MISCOUNTED:
             raise ValueError(
                 f"num_data must be the rows of a pass, over all ranks, got {self.num_data}, where a pass has given "
@@ -161,7 +165,7 @@ class LoaderBatches:
         X, y = X.to(self.device), pair[1].to(self.device)
         self.model.check_inputs(X)
         y = targets(self.model.likelihood, y, len(X), self.model.num_outputs, self.model.dtype)
-        return (X, y) if self.own else ranks.even_shard(X, y)
+        return X, y
 
 
 def _pair(batch: Any) -> tuple[Any, Tensor] | None:

@@ -48,9 +48,9 @@ from actgp.training.calibrate import (
     set_outlier_noise,
     set_variance,
 )
-from actgp.training.data import Batch
 from actgp.training.lbfgs import maximise
 from actgp.training.leverage import ridge_leverages, without_row
+from actgp.training.loader import Batch
 from actgp.training.objectives import has_priors, log_prior
 from actgp.training.recipe import MOST_OVERFITTED
 from actgp.training.regression import Given, leave_one_out, posterior, regress

@@ -26,7 +26,8 @@ from actgp.training.calibrate import (
     calibrate_temperature,
     choose_factors,
 )
-from actgp.training.data import Batch, Batches, StageData
+from actgp.training.data import Batches, StageData
+from actgp.training.loader import Batch
 from actgp.training.natural import NaturalGradient
 from actgp.training.objectives import (
     Evaluation,

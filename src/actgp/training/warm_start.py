@@ -36,8 +36,8 @@ from actgp.training.calibrate import (
     set_outlier_noise,
     set_variance,
 )
-from actgp.training.data import Batch, Batches
-from actgp.training.loader import ROWS_TO_SUM
+from actgp.training.data import Batches
+from actgp.training.loader import ROWS_TO_SUM, Batch
 from actgp.training.objectives import has_priors, posterior_objective, prior_share
 from actgp.training.recipe import Recipe
 
