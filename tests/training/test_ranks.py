@@ -140,7 +140,19 @@ net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1)).double()
 own = DataLoader(TensorDataset(Z, t[:, None]), batch_size=6, sampler=DistributedSampler(range(23)))
 converted, _ = actgp.convert(net, Z)
 closed = actgp.fit(converted, own, held_out=(Z[:9], t[:9, None]), progress=False)
-torch.save({"found": found, "errors": errors, "exact": exact.state_dict(), "converted": converted.state_dict()},
+# The loss as a module that DDP goes around.
+gradients = {}
+for stage in ("network", "posterior"):
+    deep = actgp.deep_gp(2, num_layers=2, num_inducing=4, generator=torch.Generator().manual_seed(rank)).double()
+    actgp.start_network(deep, Z)
+    if stage == "posterior":
+        actgp.start_posterior(deep, Z, t)
+    wrapped = nn.parallel.DistributedDataParallel(actgp.Loss(deep, 100, stage), find_unused_parameters=True)
+    torch.manual_seed(3)
+    wrapped(Z[rank:22:size], t[rank:22:size]).backward()
+    gradients[stage] = deep.state_dict(), {name: p.grad for name, p in deep.named_parameters() if p.grad is not None}
+
+torch.save({"gradients": gradients, "found": found, "errors": errors, "exact": exact.state_dict(), "converted": converted.state_dict()},
            folder / f"others{rank}.pt")
 """
 STREAM = """
@@ -188,6 +200,25 @@ def test_what_each_rank_fits_whole_is_that_of_the_first(others: list[dict[str, A
     for part in ("exact", "converted"):
         for name, values in others[0][part].items():
             assert torch.equal(values, others[1][part][name]), name
+
+
+@pytest.mark.parametrize("stage", ["network", "posterior"])
+def test_ddp_around_the_loss_has_the_gradients_of_all_rows(stage: str, others: list[dict[str, Any]]) -> None:
+    state, gradients = others[0]["gradients"][stage]
+    model = actgp.deep_gp(2, num_layers=2, num_inducing=4).double()
+    model.load_state_dict(state)
+    X = torch.arange(46.0, dtype=torch.float64).view(23, 2)[:22] / 46
+    torch.manual_seed(3)
+    actgp.Loss(model, 100, stage)(X, X.square().sum(1)).backward()  # type: ignore[arg-type]
+    for name, p in model.named_parameters():
+        if p.grad is not None:
+            torch.testing.assert_close(gradients[name], p.grad, rtol=1e-9, atol=1e-9 * p.grad.abs().max().item())
+            assert torch.equal(gradients[name], others[1]["gradients"][stage][1][name])
+
+
+def test_losses_of_unknown_stages_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"stage must be one of \['network', 'posterior'\], got 'final'; choose one"):
+        actgp.Loss(actgp.deep_gp(2), 10, "final")  # type: ignore[arg-type]
 
 
 @pytest.fixture

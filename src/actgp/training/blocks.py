@@ -1,14 +1,13 @@
-"""Rows that stay on the disk: arrays in mapped files, and Arrow data sets such as Parquet files.
+"""Minibatches of rows that stay on the disk.
 
-They are read in blocks, runs of rows that lie side by side. In each pass the blocks are taken in a new order; as many
-as fill a buffer are in memory at a time, their rows shuffled together. Of several ranks each reads other blocks. Rows
-that are held out, and those that closed forms are found from, come from blocks all over the data.
+In each pass the blocks of a table are taken in a new order; as many as fill a buffer are in memory at a time, their
+rows shuffled together. Of several ranks each reads other blocks. Rows that are held out, and those that closed forms
+are found from, come from blocks all over the data.
 """
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,77 +16,14 @@ from torch import Tensor
 from actgp import checks
 from actgp.likelihoods import targets
 from actgp.models import DeepGP
+from actgp.on_disk import Table
 from actgp.training import ranks
 from actgp.training.loader import Batch
 
-BLOCK = 8_192  # rows of an array that are read at a time
 BUFFER = 131_072  # rows that are shuffled together, unless a single block has more
 CHUNK = 2_048  # rows that go through the model at a time, outside of training
 SPREAD = 16  # blocks that a sample is taken from, at least
 SEED = 0
-
-
-@runtime_checkable
-class Table(Protocol):
-    """Rows on the disk.
-
-    Attributes:
-        sizes: How many rows each block has.
-    """
-
-    sizes: list[int]
-
-    def read(self, block: int) -> tuple[Any, Any]:
-        """X and y of a block, as NumPy arrays."""
-        ...
-
-
-class ArrayTable:
-    """Arrays, of which at least X is a mapped file."""
-
-    def __init__(self, X: Any, y: Any) -> None:
-        if y is None or len(y) != len(X):
-            got = "none" if y is None else f"{len(y)} for {len(X)} rows"
-            raise ValueError(f"y must have a row for each row of X, got {got}; pass another array, mapped or not")
-        self.X, self.y = X, y
-        self.sizes = [min(BLOCK, len(X) - start) for start in range(0, len(X), BLOCK)]
-
-    def read(self, block: int) -> tuple[Any, Any]:
-        rows = slice(block * BLOCK, (block + 1) * BLOCK)
-        return np.array(self.X[rows]), np.array(self.y[rows])  # copies: pages of the file are not held
-
-
-class ArrowTable:
-    """A `pyarrow.dataset.Dataset`, by row groups where its files have them; X is all columns but the targets."""
-
-    def __init__(self, dataset: Any, y: str | Sequence[str]) -> None:
-        self.targets = [y] if isinstance(y, str) else list(y or [])
-        names = list(dataset.schema.names)
-        if not self.targets or not set(self.targets) < set(names):
-            raise ValueError(
-                f"y must name the columns of the data set that are targets, got {y!r}, where its columns are {names}; "
-                "pass the name of one of them"
-            )
-        self.inputs = [name for name in names if name not in self.targets]
-        parquet = sys.modules["pyarrow.dataset"].ParquetFileFragment
-        self.groups, self.sizes = [], []
-        for file in dataset.get_fragments():
-            groups = file.split_by_row_group() if isinstance(file, parquet) else [file]
-            self.groups += groups
-            self.sizes += [g.row_groups[0].num_rows if isinstance(g, parquet) else g.count_rows() for g in groups]
-
-    def read(self, block: int) -> tuple[Any, Any]:
-        columns = self.groups[block].to_table(columns=[*self.inputs, *self.targets])
-        X, y = (np.stack([columns[name].to_numpy() for name in names], 1) for names in (self.inputs, self.targets))
-        return X, y[:, 0] if len(self.targets) == 1 else y
-
-
-def table_of(X: Any, y: Any) -> Table | None:
-    """The rows on the disk that have been given; None if X is something else."""
-    if isinstance(X, np.memmap):
-        return ArrayTable(X, y)
-    arrow = sys.modules.get("pyarrow.dataset")  # imported by whoever has a data set
-    return ArrowTable(X, y) if arrow is not None and isinstance(X, arrow.Dataset) else None
 
 
 class BlockBatches:
@@ -113,6 +49,11 @@ class BlockBatches:
     ) -> None:
         self.table, self.model, self.device, self.generator = table, model, device, generator
         self.without = torch.empty(0, dtype=torch.int64) if without is None else without
+        if not table.has_targets:
+            raise ValueError(
+                "rows on the disk must have targets to be trained on, got none; pass y, for a data set the name of its "
+                "column"
+            )
         self.starts = [0, *accumulate(table.sizes)]
         self.num_data = self.starts[-1] - len(self.without)
         self.batch_size = -(-min(batch_size, self.num_data) // ranks.size())

@@ -15,8 +15,9 @@ from torch.utils.data import DataLoader
 
 from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
+from actgp.on_disk import Table
 from actgp.training import ranks
-from actgp.training.blocks import BlockBatches, Table
+from actgp.training.blocks import BlockBatches
 from actgp.training.calibrate import bound_noise_by_rounding
 from actgp.training.data import ROWS, Batches, TensorBatches, backbone_features, checked
 from actgp.training.loader import Batch, LoaderBatches

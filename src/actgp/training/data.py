@@ -25,9 +25,10 @@ from torch.utils.data import DataLoader
 from actgp import checks
 from actgp.likelihoods import targets
 from actgp.models import DeepGP
+from actgp.on_disk import Table
 from actgp.several import Inputs, Rows
 from actgp.training import ranks
-from actgp.training.blocks import BlockBatches, Table
+from actgp.training.blocks import BlockBatches
 from actgp.training.loader import Batch, LoaderBatches
 from actgp.training.recipe import Recipe
 

@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader
 
 from actgp.autocast import full_precision
 from actgp.models import GPR, SGPR, DeepGP
+from actgp.on_disk import Table, table_of
 from actgp.several import GivenRows, Inputs, Rows
 from actgp.training import ranks
-from actgp.training.blocks import Table, table_of
 from actgp.training.checkpoint import check_same, resume_run, save_run, saved_seeds
 from actgp.training.closed_form import fit_in_closed_form
 from actgp.training.data import backbone_features, checked, data_of_stages
