@@ -45,9 +45,9 @@ def predict_in_parts(
     first = next(p for p in model.parameters() if p.is_floating_point())
     for given in _inputs(X, targets):
         for part in gathered(given).split(rows):
-            on_device = part.to(first.device)
-            whole = isinstance(part, Tensor) and part.is_floating_point()
-            yield model.predict(on_device.to(first.dtype) if whole else on_device, num_samples)
+            is_real = isinstance(part, Tensor) and part.is_floating_point()
+            inputs: Any = part.to(first.device, first.dtype) if is_real else part.to(first.device)
+            yield model.predict(inputs, num_samples)
 
 
 def _inputs(X: Any, targets: str | Sequence[str] | None) -> Iterator[GivenRows]:

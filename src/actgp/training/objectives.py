@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
+from actgp.several import Rows
 from actgp.training import ranks
 from actgp.training.recipe import Recipe
 
@@ -40,7 +41,7 @@ def prior_share(model: DeepGP, num_data: int) -> Callable[[], Tensor] | None:
 
 def network_objective(
     model: DeepGP,
-    X: Tensor,
+    X: Rows,
     y: Tensor,
     prior: Callable[[], Tensor] | None = None,
     average: Callable[[Tensor], Tensor] = lambda error: error,
@@ -70,7 +71,7 @@ def network_objective(
 
 def posterior_objective(
     model: DeepGP,
-    X: Tensor,
+    X: Rows,
     y: Tensor,
     num_data: int,
     recipe: Recipe,
