@@ -42,6 +42,7 @@ class LoaderBatches:
         sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)  # it may take a part of the rows
         self.sampler = sampler if isinstance(sampler, DistributedSampler) else None
         self.num_data = self._length(sampler) if num_data is None else num_data
+        self.is_given = num_data is not None
         self.own = False  # whether this rank is given batches of its own
         self.epoch = -1
         self._begin()
@@ -105,7 +106,7 @@ class LoaderBatches:
         self.epoch = int(state["epoch"]) - 1
         self._begin()
         for _ in range(int(state["position"])):
-            next(self.batches)
+            self.seen += len(self._checked(next(self.batches))[1])
             self.position += 1
         torch.set_rng_state(now)
 
@@ -126,9 +127,9 @@ class LoaderBatches:
         return num_data
 
     def _check_count(self) -> None:
-        """Refuses a num_data that a pass has shown to be wrong: the KL would be weighted by it."""
+        """Refuses a num_data that was given, and that a pass has shown to be wrong: the KL would be weighted by it."""
         seen = self.seen * (ranks.size() if self.own else 1)
-        if not self.num_data / MISCOUNTED <= seen <= self.num_data * MISCOUNTED:
+        if self.is_given and not self.num_data / MISCOUNTED <= seen <= self.num_data * MISCOUNTED:
             raise ValueError(
                 f"num_data must be the rows of a pass, over all ranks, got {self.num_data}, where a pass has given "
                 f"{seen}; count them, and let each rank have rows of its own"
