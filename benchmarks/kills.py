@@ -1,8 +1,8 @@
 """Kills ranks, whole jobs and Dask workers at random moments, and checks what is left: python -m benchmarks.kills
 
 A job trains a small model in two ranks, with a checkpoint after every step. One rank, or both, are killed; the other
-one has to end with an error that says so. Run again, in one process or in two, the job has to end with the model of a run
-that nobody killed. A grid on a Dask cluster of two workers, one of which is killed, has to store each cell once.
+one has to end with an error that says so. Run again, in one process or in two, the job has to end with the model of a
+run that nobody killed. A grid on a Dask cluster of two workers, one of which is killed, has to store each cell once.
 """
 
 import importlib
