@@ -1,6 +1,5 @@
 """The regret curves of docs/optimisation.md, and their table, from results/optimisation.jsonl."""
 
-from itertools import groupby
 from pathlib import Path
 from statistics import median
 
@@ -61,8 +60,8 @@ def table(curves: Curves) -> str:
 
 def _runs(of_problem: dict[str, dict[int, NDArray[np.float64]]]) -> str:
     """How many runs there are of each model: one number if it is the same."""
-    counts = [key for key, _ in groupby(sorted(len(runs) for runs in of_problem.values()))]
-    return f"{' to '.join(map(str, sorted({counts[0], counts[-1]})))} runs"
+    counts = sorted({len(runs) for runs in of_problem.values()})
+    return f"{' to '.join(map(str, sorted({counts[0], counts[-1]})))} run{'s' if counts[-1] > 1 else ''}"
 
 
 def _plot(curves: Curves, path: Path) -> None:
