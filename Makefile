@@ -3,9 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 ALONE := .venv-alone/.installed
+ECOSYSTEM := .venv-ecosystem/.installed
 LAPLACE := laplace-torch asdfghjkl backpack-for-pytorch curvlinops-for-pytorch
 
-.PHONY: demo test alone versions bench report check format clean
+.PHONY: demo test alone ecosystem versions bench report check format clean
 
 demo: $(INSTALLED)  ## the main job, on generated and bundled data
 	$(BIN)/actgp demo
@@ -15,6 +16,10 @@ test: $(INSTALLED)  ## all tests, of the library and of the experiments
 
 alone: $(ALONE)  ## the library without its extras and without the experiments, installed as users install it
 	.venv-alone/bin/python tests/alone.py
+
+ecosystem: $(ECOSYSTEM)  ## the library with the packages that docs/ecosystem.md names, in an environment of its own
+	@# Warnings of theirs, and shapes in signatures, are for the development environment to look at.
+	.venv-ecosystem/bin/python -m pytest -q --override-ini=addopts= --override-ini=filterwarnings=default tests/ecosystem
 
 versions: $(INSTALLED)  ## the distributions, and the library beside the oldest and newest releases it supports; gigabytes
 	$(BIN)/nox
@@ -50,5 +55,11 @@ $(ALONE): pyproject.toml constraints.txt $(shell find src -name '*.py')
 	.venv-alone/bin/pip install --quiet --no-compile --constraint constraints.txt .
 	touch $@
 
+$(ECOSYSTEM): pyproject.toml tests/ecosystem/requirements.txt constraints.txt
+	$(PYTHON) -m venv .venv-ecosystem
+	.venv-ecosystem/bin/pip install --quiet --no-compile --constraint constraints.txt \
+		--requirement tests/ecosystem/requirements.txt --editable .
+	touch $@
+
 clean:
-	rm -rf .venv .venv-alone .nox .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-alone .venv-ecosystem .nox .mypy_cache .ruff_cache .pytest_cache .hypothesis

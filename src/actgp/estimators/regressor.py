@@ -1,5 +1,6 @@
 """Regression on tables."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,6 +94,19 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         """Lower and upper ends of the central interval that holds y with probability `level`, at each row."""
         lower, upper = self._predict(X).interval(checks.real(level, "level", example=0.95))
         return self._in_units(lower), self._in_units(upper)
+
+    def predict_quantiles(self, X: ArrayLike, levels: Iterable[float]) -> Values:
+        """The values that y stays below with each of these probabilities, at each row.
+
+        Args:
+            X: Rows.
+            levels: The probabilities, between 0 and 1.
+
+        Returns:
+            [N, Q], or [N, P, Q] for y of shape [N, P].
+        """
+        found = self._predict(X).quantiles(levels)  # [Q, N, *P]
+        return np.stack([self._in_units(values) for values in found], axis=-1)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R², the part of the variance of y that is predicted."""

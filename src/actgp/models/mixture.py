@@ -14,7 +14,7 @@ By the law of total variance, with E_m and Var_m those of a part and its weight 
 
 import copy
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -88,10 +88,13 @@ class MixedPrediction:
         """The central interval that holds y with probability `level`: its lower and upper ends."""
         if not 0.0 < checks.real(level, "level", example=0.95) < 1.0:
             raise ValueError(f"level must lie between 0 and 1, got {level}; pass e.g. 0.95")
-        components = self.normal_components()
-        ends = [mixture_quantile(*components, self.weights.new_tensor(p)) for p in ((1 - level) / 2, (1 + level) / 2)]
-        lower, upper = map(checks.squeezed, ends)
+        lower, upper = self.quantiles([(1 - level) / 2, (1 + level) / 2])
         return lower, upper
+
+    def quantiles(self, levels: Iterable[float]) -> Float[Tensor, "Q N *P"]:
+        """The values that y stays below with each of these probabilities, each output by itself."""
+        probabilities, components = self.weights.new_tensor(checks.levels(levels)), self.normal_components()
+        return checks.squeezed(torch.stack([mixture_quantile(*components, p) for p in probabilities]))
 
     def normal_components(self) -> tuple[Float[Tensor, " K"], Float[Tensor, "K N P"], Float[Tensor, "K N P"]]:
         """Each output of y by itself as a mixture of normals: weights, means, variances."""
