@@ -17,6 +17,7 @@ from actgp.estimators.fitted import Fitted, Standardisation
 from actgp.estimators.scaling import fitted_scaler
 from actgp.estimators.targets import check_targets, real_targets
 from actgp.likelihoods import ContaminatedGaussianLikelihood
+from actgp.models import Mixture
 from actgp.persistence import savable
 
 ROWS = 2_048  # at which functions are evaluated at a time
@@ -83,7 +84,10 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Values | tuple[Values, Values]:
         """E[y] at each row; with `return_std`, also the standard deviation of y, noise included."""
-        prediction = self._predict(X)
+        inputs = self._inputs(X)
+        if not return_std and isinstance(self.model_, Mixture):
+            return self._in_units(self.model_.predict_mean(inputs, self.num_samples))
+        prediction = self.model_.predict(inputs, self.num_samples)
         mean = self._in_units(prediction.mean)
         if not return_std:
             return mean
