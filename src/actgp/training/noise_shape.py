@@ -3,10 +3,9 @@
     r_i = y_i − μ(x_i) ~ noise of variance σ² ρ(h_i), and outliers,     log ρ(h) = 4 tanh(cᵀh / 4)
 
 Rows that the network was trained on are many, but their residuals may be small in other places than those of new rows.
-So the slopes c are fitted to both kinds of rows, each kind with a level of its own, and are then multiplied by the part
-β of them, between 0 and 1, that the held-out rows bear out. For this each fifth of the held-out rows is predicted with
-slopes that were fitted to all other rows. β is the part with the largest gain in log density over β = 0, less one
-standard error of that gain.
+So the slopes c are fitted to both kinds of rows, each kind with a level of its own, and are kept only if the held-out
+rows bear them out: each fifth of these is predicted with slopes that were fitted to all other rows, and together they
+have to be more probable than under noise that is the same everywhere.
 """
 
 import copy
@@ -35,7 +34,7 @@ OUTLIER_RATIO = 9.0  # where the prior of outliers' noise is centred, relative t
 LEVEL_SD, OUTLIER_SD = 2.0, 0.5  # of the priors of logarithms: of σ² and v, and of outliers
 SMALLEST_SIZE = 1e-6  # of a column of h: those that are smaller have no slope to speak of
 FOLDS = 5
-PARTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # β
+FOLD_STEPS = 15  # of L-BFGS, from slopes that were fitted to all rows
 TINY = 1e-30
 
 
@@ -79,13 +78,15 @@ def fit_noise(model: DeepGP, judged: Errors, others: Errors | None) -> None:
     size = judged.h.square().mean(0).sqrt().clamp_min(SMALLEST_SIZE)
     judged, scaled = Errors(judged.h / size, judged.r), None if others is None else Errors(others.h / size, others.r)
     _fit(model, judged, scaled)
-    if len(judged.r) >= FOLDS and (part := _borne_out(model, judged, scaled)) < 1:
-        likelihood.slopes.data.mul_(part)
+    if len(judged.r) >= FOLDS and not _are_borne_out(model, judged, scaled):
+        likelihood.slopes.data.zero_()
         _fit(model, judged, None, with_slopes=False)
     likelihood.slopes.data.div_(size)  # cᵀ h = (c / size)ᵀ h, for h / size above
 
 
-def _fit(model: DeepGP, judged: Errors, others: Errors | None, *, with_slopes: bool = True) -> None:
+def _fit(
+    model: DeepGP, judged: Errors, others: Errors | None, *, with_slopes: bool = True, num_steps: int = NUM_STEPS
+) -> None:
     """σ², outliers and slopes that make residuals most probable; noise of others is e^δ times as large.
 
     With p₀ the density of noise at the level of the first, log p(r) = log p₀(e^{−δ/2} r) − δ/2 for the others.
@@ -111,26 +112,21 @@ def _fit(model: DeepGP, judged: Errors, others: Errors | None, *, with_slopes: b
 
     slopes = noise.slopes if with_slopes else None
     if free := those_free(noise.noise, noise.outlier_noise, slopes, None if others is None else delta):
-        maximise(free, objective, NUM_STEPS)
+        maximise(free, objective, num_steps)
 
 
-def _borne_out(model: DeepGP, judged: Errors, others: Errors | None) -> float:
-    """β, of slopes that were fitted to all of these rows."""
-    N = len(judged.r)
-    fold = torch.arange(N, device=judged.r.device) % FOLDS
-    scores = judged.r.new_empty(len(PARTS), N)  # log densities of rows, each without its own fold
+def _are_borne_out(model: DeepGP, judged: Errors, others: Errors | None) -> bool:
+    """Whether slopes that were fitted to all of these rows do more good than harm to rows that they have not seen."""
+    fold, gain = torch.arange(len(judged.r), device=judged.r.device) % FOLDS, 0.0
     for k in range(FOLDS):
         own = copy.deepcopy(model)
         kept, left_out = (Errors(judged.h[rows], judged.r[rows]) for rows in (fold != k, fold == k))
-        _fit(own, kept, others)
-        slopes = own.likelihood.slopes.detach().clone()
-        for i, part in enumerate(PARTS):
-            own.likelihood.slopes.data.copy_(part * slopes)
-            _fit(own, kept, None, with_slopes=False)
-            scores[i, fold == k] = _log_density(own, left_out).detach()
-    gain = scores - scores[0]
-    certain = gain.mean(1) - gain.std(1) / N**0.5
-    return PARTS[int(certain.argmax())]
+        _fit(own, kept, others, num_steps=FOLD_STEPS)
+        gain += _log_density(own, left_out).sum().item()
+        own.likelihood.slopes.data.zero_()
+        _fit(own, kept, None, with_slopes=False, num_steps=FOLD_STEPS)
+        gain -= _log_density(own, left_out).sum().item()
+    return gain > 0
 
 
 def _log_density(model: DeepGP, errors: Errors) -> Float64[Tensor, " N"]:
