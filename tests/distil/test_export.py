@@ -61,7 +61,6 @@ def test_converted_networks_run_in_onnx(of: str, rows: Tensor, tmp_path: Path) -
     model, _ = actgp.convert(network, rows, targets, num_inducing=10)
     if of == "softened classes":
         softening = actgp.soften(model, rows, targets)
-        assert softening.temperature > 1
         assert softening.strength > 0
     actgp.fit(model, rows, targets, progress=False)
     assert actgp.export(model, tmp_path / "model.onnx", rows).difference < 1e-5
