@@ -100,6 +100,19 @@ def test_targets_are_needed(generator: torch.Generator) -> None:
         actgp.uncertain(network, X)
 
 
+def test_a_network_that_overfits_is_said_to(generator: torch.Generator) -> None:
+    network, X, y = rows(generator)
+    with torch.no_grad():
+        seen = network(X)[:, 0] + 0.1 * (y - network(X)[:, 0])
+    _, report = actgp.uncertain(network, X[:30], seen[:30], (X[30:], y[30:]), generator=generator, progress=False)
+    training, new = (
+        (network(X)[:, 0] - t)[part].square().mean().sqrt() for t, part in ((seen, slice(30)), (y, slice(30, None)))
+    )
+    assert f"network's RMSE         {training:.3g} on X, {new:.3g} on held-out rows: it overfits X\n" in str(report)
+    _, report = actgp.uncertain(network, X, y, generator=generator, progress=False)
+    assert " when its last layer leaves a row out\n" in str(report)
+
+
 def test_labels(generator: torch.Generator) -> None:
     network, X, y = rows(generator)
     labels = (y > y.median()).long()
