@@ -47,7 +47,8 @@ def test_commands_exist_and_run(document: Path, tmp_path: Path) -> None:
 
 
 def test_only_known_languages_are_shown() -> None:
-    assert {name for d in DOCUMENTS for name, _ in FENCE.findall(d.read_text())} <= {"python", "console"}
+    # JavaScript is run by tests/distil/test_javascript.py.
+    assert {name for d in DOCUMENTS for name, _ in FENCE.findall(d.read_text())} <= {"python", "console", "js"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
