@@ -43,7 +43,7 @@ html_show_sphinx = html_show_copyright = False
 
 
 def plain_text(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Docstrings are plain text with `code`, indented formulas and examples: what else RST would see in them is escaped."""
+    """Docstrings are plain text with `code`, formulas and examples: what RST would see beyond that is escaped."""
     result: list[str] = []
     formulas_may_follow = True  # until the first section
     for line in lines:

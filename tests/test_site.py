@@ -98,7 +98,7 @@ def test_the_gallery_shows_every_figure_with_its_code() -> None:
     gallery = (ROOT / "docs" / "gallery.md").read_text()
     for name in figures:
         assert f"(images/gallery/{name}.png)" in gallery
-        assert f"actgp figures {name}\n" in gallery
+        assert f"`actgp figures {name}`" in gallery
         assert f"figures/{name}.py\n" in gallery
 
 
