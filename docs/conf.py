@@ -24,7 +24,6 @@ myst_heading_anchors = 4  # of headings down to this depth, as GitHub makes them
 
 autodoc_default_options = {"members": True, "exclude-members": "config, extra_repr"}
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True  # as the source has them
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
 default_role = "py:obj"  # `name` in a docstring is a link where there is a page for it, else code
@@ -33,6 +32,7 @@ napoleon_use_rtype = False
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
+pygments_style, pygments_dark_style = "a11y-light", "a11y-dark"
 html_title = "actgp"
 html_static_path = ["static"]
 html_css_files = ["actgp.css"]
@@ -46,7 +46,8 @@ def plain_text(app: Sphinx, what: str, name: str, obj: object, options: object, 
     """Docstrings are plain text with `code`, formulas and examples: what RST would see beyond that is escaped."""
     result: list[str] = []
     formulas_may_follow = True  # until the first section
-    for line in lines:
+    # Of what is returned, napoleon takes the words before a colon for a type; types are in the annotations.
+    for line in [re.sub(r"^(:returns: )\*(.*?)\* -- ", r"\1\2: ", line) for line in lines]:
         if line.startswith((":", "..")):
             formulas_may_follow = False
         if formulas_may_follow and line.startswith("    "):
