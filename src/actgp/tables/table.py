@@ -58,7 +58,7 @@ class Plan(NamedTuple):
 
 PLANS: dict[Effort, Plan] = {
     "fast": Plan(3, 400, 0, False),
-    "balanced": Plan(5, 1_600, 800, False),
+    "balanced": Plan(5, 1_450, 800, False),
     "best": Plan(10, 4_000, 2_000, True),
 }
 
@@ -208,7 +208,7 @@ class Run:
             crossed = cross_fit(
                 self.X, self.y.task(), min(self.plan.networks, N // 10), steps, clock, self.generator, report
             )
-        self.is_cut_short |= clock.left < 0
+        self.is_cut_short |= crossed.is_cut_short
         return crossed
 
     def _is_hopeful(self, crossed: CrossFit) -> bool:
