@@ -6,7 +6,7 @@ ALONE := .venv-alone/.installed
 ECOSYSTEM := .venv-ecosystem/.installed
 LAPLACE := laplace-torch asdfghjkl backpack-for-pytorch curvlinops-for-pytorch
 
-.PHONY: demo test alone ecosystem versions bench report check format clean
+.PHONY: demo test alone ecosystem versions bench report docs check format clean
 
 demo: $(INSTALLED)  ## the main job, on generated and bundled data
 	$(BIN)/actgp demo
@@ -31,6 +31,10 @@ report: $(INSTALLED)  ## docs/uci, from what is in results/
 	$(BIN)/actgp report results/uci.jsonl --html docs/uci/report.html --markdown docs/uci/report.md \
 		$(if $(wildcard results/ablation.jsonl),--ablation results/ablation.jsonl) \
 		--banana results/banana.jsonl --images results/images.jsonl --commentary docs/uci/commentary.txt
+
+docs: $(INSTALLED)  ## the documentation site, in site/: open site/index.html; a warning or a broken link is an error
+	$(BIN)/sphinx-build --fail-on-warning --keep-going -q -c docs . site
+	@echo site/index.html
 
 check: $(INSTALLED)  ## what CI runs: format, lint, types, tests, the library alone
 	$(BIN)/ruff format --check
@@ -62,4 +66,4 @@ $(ECOSYSTEM): pyproject.toml tests/ecosystem/requirements.txt constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .venv-alone .venv-ecosystem .nox .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-alone .venv-ecosystem .nox site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -32,6 +32,9 @@ def load(
             front is copied, and given the saved tensors. Or the network that was given to `convert`, likewise, with any
             weights.
 
+    Returns:
+        What was saved: a model, a student or an estimator.
+
     Example:
         >>> import actgp, tempfile
         >>> model = actgp.deep_gp(input_dim=2, num_layers=2, num_inducing=8)

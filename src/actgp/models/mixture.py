@@ -43,6 +43,13 @@ class MixedPrediction:
     Attributes:
         parts: Predictions of its parts.
         weights: Their weights, which sum to one.
+
+    Example:
+        >>> import actgp, torch
+        >>> models = [actgp.deep_gp(input_dim=2, num_layers=layers, num_inducing=10) for layers in (1, 2)]
+        >>> prediction = actgp.Mixture(models, [], torch.tensor([0.7, 0.3])).predict(torch.randn(7, 2))
+        >>> prediction.weights
+        tensor([0.7000, 0.3000])
     """
 
     parts: tuple[Prediction, ...]
@@ -115,6 +122,13 @@ class Mixture(nn.Module):
         around_networks: Those that are given [x, μ_k(x)].
         weights: Of both, in this order; they are divided by their sum.
         networks: What gives μ_k; None where nothing stands around them.
+
+    Example:
+        >>> import actgp, torch
+        >>> models = [actgp.deep_gp(input_dim=2, num_layers=layers, num_inducing=10) for layers in (1, 2)]
+        >>> mixture = actgp.Mixture(models, [], torch.tensor([0.7, 0.3]))
+        >>> mixture.predict(torch.randn(7, 2)).mean.shape
+        torch.Size([7])
     """
 
     SIZES: ClassVar[Sizes] = {"weights": ("num_members",)}

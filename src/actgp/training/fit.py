@@ -68,6 +68,9 @@ def fit(
         generator: Source of all randomness; torch's global one by default.
         progress: Whether to show a progress bar, on a terminal.
 
+    Returns:
+        How the training went; the model itself is changed in place.
+
     Example:
         >>> import actgp, torch
         >>> X = torch.randn(200, 4)
