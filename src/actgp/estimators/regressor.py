@@ -1,5 +1,6 @@
 """Regression on tables."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +52,8 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
     Attributes:
         model_: The `Mixture`, or the `DeepGP`, in standardised units.
         recipe_: How a single deep GP was trained; None for a mixture.
-        report_: Weights and scores of the members of a mixture.
+        report_: Weights and scores of the members of a mixture; of a single deep GP, the `FitResult` of its training.
+        surroundings_: Some rows of X: what `outlyingness` and `feature_relevance_` are computed from.
         input_scaler_: Standardises X.
         target_scaler_: Standardises y.
         n_features_in_: The number of columns of X.
@@ -93,6 +95,15 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         """Lower and upper ends of the central interval that holds y with probability `level`, at each row."""
         lower, upper = self._predict(X).interval(checks.real(level, "level", example=0.95))
         return self._in_units(lower), self._in_units(upper)
+
+    def quantile(self, X: ArrayLike, q: float | Sequence[float]) -> Values:
+        """The q-quantile of y at each row; for several q, of shape [Q], one after the other, [Q, N] or [Q, N, P]."""
+        levels = [checks.real(level, "q", example=0.9) for level in np.atleast_1d(np.asarray(q)).tolist()]
+        if not all(0.0 < level < 1.0 for level in levels):
+            raise ValueError(f"q must lie between 0 and 1, got {q}; pass e.g. 0.9")
+        found = torch.stack(self.predict_dist(X).quantiles(tuple(levels))).cpu().numpy()
+        values = found if self._single_target else found.reshape(*found.shape[:2], -1)
+        return values if np.ndim(q) else values[0]
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R², the part of the variance of y that is predicted."""
