@@ -49,6 +49,16 @@ function drawn(place, draw) {
   new ResizeObserver(again).observe(place);
 }
 
+// A chart is one picture with a name: what its marks are called is of no use inside it.
+function named(svg, text) {
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", text);
+  for (const mark of svg.querySelectorAll("[aria-label], [aria-description]")) {
+    mark.removeAttribute("aria-label");
+    mark.removeAttribute("aria-description");
+  }
+}
+
 // A figure: heading, what it shows in words, the chart, and its numbers as a table that is made when it is opened.
 function figure({ title, text, said, plot, numbers, height = 260 }) {
   const place = element("div", { class: "chart" });
@@ -57,8 +67,7 @@ function figure({ title, text, said, plot, numbers, height = 260 }) {
     const style = { background: "transparent", fontSize: "12px", fontFamily: "inherit", overflow: "visible" };
     const chart = Plot.plot({ width, height, marginLeft: 54, marginRight: 14, marginBottom: 38, style, ...plot(width) });
     const svg = chart.tagName.toLowerCase() === "svg" ? chart : [...chart.querySelectorAll("svg")].at(-1);
-    svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", `${title}. ${said ?? text ?? ""}`);
+    named(svg, `${title}. ${said ?? text ?? ""}`);
     return chart;
   });
   if (numbers) {

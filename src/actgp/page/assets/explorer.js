@@ -32,7 +32,7 @@ function explorer() {
         marks: [Plot.areaY(curve.filter((d) => d.y >= said.lower && d.y <= said.upper), { x: "y", y: "p", fill: BLUE, fillOpacity: 0.25 }), Plot.lineY(curve, { x: "y", y: "p", stroke: BLUE }),
           Plot.ruleX([said.mean], { stroke: BLUE, strokeWidth: 2 }), truth === null ? null : Plot.ruleX([truth], { stroke: ORANGE, strokeDasharray: "4 3", strokeWidth: 2 }), Plot.ruleY([0], { stroke: LINE })],
       });
-      made.setAttribute("aria-label", "The density of what is predicted");
+      named(made, "The density of what is predicted");
     } else {
       const rows = about.labels.map((label, c) => ({ label, p: said.probabilities[c], low: Math.max(0, said.probabilities[c] - 2 * said.epistemic_std[c]), high: Math.min(1, said.probabilities[c] + 2 * said.epistemic_std[c]) }))
         .sort((a, b) => b.p - a.p).slice(0, 8);
@@ -40,9 +40,8 @@ function explorer() {
         width, height: 46 + 26 * rows.length, marginLeft: 92, marginBottom: 34, style, x: { label: "probability", domain: [0, 1], ticks: 5, labelArrow: "none" }, y: { label: null, domain: rows.map((d) => d.label) },
         marks: [Plot.barX(rows, { x: "p", y: "label", fill: BLUE, fillOpacity: 0.35 }), Plot.link(rows, { x1: "low", x2: "high", y1: "label", y2: "label", stroke: BLUE, strokeWidth: 2 }), Plot.ruleX([0], { stroke: LINE })],
       });
-      made.setAttribute("aria-label", "The probability of each class, and how well it is known");
+      named(made, "The probability of each class, and how well it is known");
     }
-    made.setAttribute("role", "img");
     chart.replaceChildren(made);
   }
 
@@ -54,7 +53,7 @@ function explorer() {
       said = { ...answer, mean: answer.mean[0], lower: lower[0], upper: upper[0] };
       share = answer.epistemic_std[0] ** 2 / answer.std[0] ** 2;
       parts.big.textContent = words(said.mean);
-      parts.interval.textContent = `95 % interval: ${words(said.lower)} to ${words(said.upper)}`;
+      parts.interval.textContent = `95\u00a0% interval: ${words(said.lower)} to ${words(said.upper)}`;
     } else {
       said = answer;
       const best = d3.maxIndex(answer.probabilities), p = answer.probabilities[best];

@@ -12,7 +12,7 @@ function head() {
   const facts = regression
     ? [[words(ours.RMSE), `root mean squared error; trees ${words(trees.RMSE)}, the mean alone ${words(nothing.RMSE)}`],
       [words(ours.NLPD, 3), `negative log density (NLPD); trees ${words(trees.NLPD, 3)}`],
-      [percent(ours.coverage, 1), "of the test targets lie in their 95 % interval"],
+      [percent(ours.coverage, 1), "of the test targets lie in their 95\u00a0% interval"],
       [percent(about.share), "of the variance is not known yet; the rest is noise"]]
     : [[percent(ours.accuracy, 1), `right; trees ${percent(trees.accuracy, 1)}, the most frequent class ${percent(nothing.accuracy, 1)}`],
       [words(ours["log-loss"], 3), `log-loss; trees ${words(trees["log-loss"], 3)}, class frequencies ${words(nothing["log-loss"], 3)}`],
@@ -25,7 +25,7 @@ function quality() {
   const names = Object.keys(ours).filter((name) => name !== "model");
   const shown = (name, value) => (["coverage", "accuracy", "ECE"].includes(name) ? percent(value, 1) : words(value));
   const scores = element("div", { class: "card" }, element("h3", {}, "Scores on rows kept aside"),
-    table(["", ...names.map((name) => (name === "width" ? "median width of 95 % intervals" : name))], about.scores.map((score) => [score.model, ...names.map((name) => shown(name, score[name]))]), { label: "Scores", numeric: d3.range(1, names.length + 1), classes: ["ours"] }),
+    table(["model", ...names.map((name) => (name === "width" ? "median width of 95 % intervals" : name))], about.scores.map((score) => [score.model, ...names.map((name) => shown(name, score[name]))]), { label: "Scores", numeric: d3.range(1, names.length + 1), classes: ["ours"] }),
     element("p", {}, regression ? "Trees are scikit-learn's HistGradientBoosting; their density is a normal one, as wide as their errors on a fifth of the training rows." : "Trees are scikit-learn's HistGradientBoosting."));
   const charts = regression ? [predictedAgainstTrue(), calibration(), histogram(), widths()] : [reliability(), confusion()];
   section("quality", "How good it is", "All of this is about test rows, which the model has not seen.", element("div", { class: "grid" }, scores), element("div", { class: "grid two" }, charts));
