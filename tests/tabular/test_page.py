@@ -86,7 +86,8 @@ def test_the_explorer_says_what_the_student_says(browser: "Browser", path: Path,
     """Of test rows, gaps and unseen words among them: numbers are made of columns as in Python."""
     page, _ = opened(browser, path, DESK)
     page.evaluate(
-        "() => { window.given = []; const own = student.predict; student.predict = (x) => { given.push(x); return own(x); } }"
+        "() => { window.given = []; const own = student.predict;"
+        "student.predict = (x) => { given.push(x); return own(x); } }"
     )
     for _ in range(len(fitting.test)):
         page.get_by_role("button", name="A test row").click()

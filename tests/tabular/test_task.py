@@ -43,8 +43,8 @@ def test_what_is_asked_for_counts() -> None:
     [
         ([None, None], None, "the target 'y' must have values, got none in 2 rows; choose another column"),
         (["a", "b"], "regression", "must hold numbers for a regression, got 'a'; convert the column, or pass --task"),
-        (["a", "a"], None, "labels in 'y' must be of 2 to 100 kinds, got 1; choose another column"),
-        (list(range(101)), "classification", "got 101; pass --task regression"),
+        (["a", "a"], None, "labels in 'y' must be of 2 to 2 kinds in 2 rows, got 1; choose another column"),
+        (list(range(101)), "classification", "of 2 to 50 kinds in 101 rows, got 101; pass --task regression"),
         (pd.date_range("2020", periods=3), None, "must hold numbers or labels, got dates such as 2020-01-01"),
     ],
 )

@@ -31,3 +31,8 @@ def demo(output: Output = Path("demo")) -> None:
     console.print("[dim]friedman and the bananas are generated; diabetes comes with scikit-learn[/dim]")
     page = demonstration.write_page(output / "index.html", regressions, classifications, pictures)
     tell_written([*pictures, page])
+    console.print("[dim]diabetes again: a file with a table, its model, and a page about it[/dim]")
+    made = demonstration.table.write_diabetes(output)
+    tell_written(made)
+    console.print(f"[dim]as by: actgp fit {made.table} --target {demonstration.table.TARGET}[/dim]", soft_wrap=True)
+    console.print(f"look at [bold]{made.page.absolute()}[/bold]", highlight=False, soft_wrap=True)

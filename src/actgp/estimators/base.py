@@ -27,8 +27,8 @@ from actgp.estimators.targets import check_targets
 from actgp.models import DeepGP, Layers, MixedPrediction, Mixture, Prediction, deep_gp
 from actgp.models.build import NUM_INDUCING, NUM_LAYERS, check_layers
 from actgp.persistence import savable_as, save
-from actgp.tables import PLANS, Effort, fit_table
-from actgp.training import Recipe, fit
+from actgp.tables import PLANS, Effort, TableFit, fit_table
+from actgp.training import FitResult, Recipe, fit
 
 NUMBERS = ("num_layers", "num_inducing", "num_samples")
 ONE_DEEP_GP = ("num_layers", "num_inducing", "layers", "recipe")  # parameters that ask for one
@@ -62,6 +62,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     """
 
     model_: DeepGP | Mixture
+    report_: TableFit | FitResult
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from torch import Tensor
 
 from actgp import checks
+from actgp.distil import Normals
 from actgp.estimators.base import LARGEST_SEED, DGPEstimator
 from actgp.estimators.fitted import Fitted, Standardisation
 from actgp.estimators.scaling import fitted_scaler
@@ -101,7 +102,9 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         levels = [checks.real(level, "q", example=0.9) for level in np.atleast_1d(np.asarray(q)).tolist()]
         if not all(0.0 < level < 1.0 for level in levels):
             raise ValueError(f"q must lie between 0 and 1, got {q}; pass e.g. 0.9")
-        found = torch.stack(self.predict_dist(X).quantiles(tuple(levels))).cpu().numpy()
+        said = self.predict_dist(X)
+        assert isinstance(said, Normals)
+        found = torch.stack(said.quantiles(tuple(levels))).numpy()
         values = found if self._single_target else found.reshape(*found.shape[:2], -1)
         return values if np.ndim(q) else values[0]
 

@@ -74,7 +74,7 @@ def _shown(estimator: Estimator) -> list[tuple[int, str | None]]:
     """Places and names of outputs that are shown."""
     if isinstance(estimator, DGPRegressor):
         return [(0, None)]
-    labels = [str(label) for label in estimator.classes_]
+    labels: list[str | None] = [str(label) for label in estimator.classes_]
     return [(1, labels[1])] if len(labels) == 2 else list(enumerate(labels))[:MOST_CLASSES]
 
 

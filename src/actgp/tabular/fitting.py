@@ -101,11 +101,13 @@ def fit_frame(reading: Reading, settings: Settings, say: Say = lambda _: None) -
         notes.append(f"{missing} rows without a target are left out")
     test, train = _split(target, settings.seed)
     say(f"training on {len(train):,} rows; {len(test):,} are kept to test with")
-    shared = {"effort": settings.effort, "random_state": settings.seed, "progress": settings.progress}
-    if settings.time_budget is not None:
-        shared["time_budget"] = PART_OF_TIME * settings.time_budget
-    cls = DGPRegressor if target.task == "regression" else DGPClassifier
-    estimator = cls(**shared).fit(X.iloc[train], target.values[train])  # type: ignore[arg-type]
+    cls: type[DGPRegressor | DGPClassifier] = DGPRegressor if target.task == "regression" else DGPClassifier
+    estimator = cls(
+        effort=settings.effort,
+        time_budget=None if settings.time_budget is None else PART_OF_TIME * settings.time_budget,
+        random_state=settings.seed,
+        progress=settings.progress,
+    ).fit(X.iloc[train], target.values[train])
     seconds = {"training": time.perf_counter() - began}
     say("scoring the rows kept aside, beside gradient-boosted trees")
     classes = None if isinstance(estimator, DGPRegressor) else estimator.classes_

@@ -11,7 +11,7 @@ from actgp.estimators.frames import as_words
 Task = Literal["regression", "classification"]
 
 MOST_LABELS = 5  # of whole numbers that are taken for labels
-MOST_CLASSES = 100
+MOST_CLASSES, FEWEST_EACH = 100, 2  # rows of a class, on average
 
 
 class Target(NamedTuple):
@@ -65,9 +65,10 @@ def target_of(frame: pd.DataFrame, name: str, task: Task | None) -> Target:
         )
     labels = as_words(present.tolist())
     count = len(set(labels.tolist()))
-    if not 2 <= count <= MOST_CLASSES:
+    most = max(2, min(MOST_CLASSES, len(labels) // FEWEST_EACH))
+    if not 2 <= count <= most:
         remedy = "choose another column" if count < 2 or not numeric else "pass --task regression"
-        raise ValueError(f"labels in {name!r} must be of 2 to {MOST_CLASSES} kinds, got {count}; {remedy}")
+        raise ValueError(f"labels in {name!r} must be of 2 to {most} kinds in {len(labels)} rows, got {count}; {remedy}")
     return Target(found, why, labels, rows)
 
 
