@@ -5,6 +5,8 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -61,7 +63,11 @@ def test_shown_output_that_differs_is_found() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_commands_exist_and_run(document: Path, tmp_path: Path) -> None:
+def test_commands_exist_and_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for table in ("prices.csv", "new.csv"):
+        size = np.linspace(30, 90, 20)
+        pd.DataFrame({"size": size, "price": 3 * size + np.sin(size)}).to_csv(table, index=False)
     for line in "".join(blocks(document, "console")).splitlines():
         command, *arguments = shlex.split(line)
         if command == "make":
@@ -72,7 +78,8 @@ def test_commands_exist_and_run(document: Path, tmp_path: Path) -> None:
                 arguments = [*[word for word in arguments if word != "--quick"], "--help"]
                 assert CliRunner().invoke(command_line(), arguments).exit_code == 0
                 continue
-            output = [] if arguments[0] == "diagnose" else ["--output", str(tmp_path)]
+            arguments += ["--effort", "fast"] if arguments[0] == "fit" else []
+            output = ["--output", str(tmp_path)] if arguments[0] not in ("diagnose", "fit", "predict", "show") else []
             result = CliRunner().invoke(command_line(), [*arguments, *output])
             assert result.exit_code == 0, result.output
 

@@ -53,7 +53,8 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
     Attributes:
         model_: The `Mixture`, or the `DeepGP`, in standardised units.
         recipe_: How a single deep GP was trained; None for a mixture.
-        report_: Weights and scores of the members of a mixture.
+        report_: Weights and scores of the members of a mixture; of a single deep GP, the `FitResult` of its training.
+        surroundings_: Some rows of X: what `outlyingness` and `feature_relevance_` are computed from.
         input_scaler_: Standardises X.
         target_scaler_: Standardises y.
         n_features_in_: The number of columns of X.
@@ -99,18 +100,20 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         lower, upper = self._predict(X).interval(checks.real(level, "level", example=0.95))
         return self._in_units(lower), self._in_units(upper)
 
-    def predict_quantiles(self, X: ArrayLike, levels: Iterable[float]) -> Values:
-        """The values that y stays below with each of these probabilities, at each row.
+    def quantile(self, X: ArrayLike, q: float | Iterable[float]) -> Values:
+        """The values that y stays below with probability q, at each row.
 
         Args:
             X: Rows.
-            levels: The probabilities, between 0 and 1.
+            q: A probability, or several.
 
         Returns:
-            [N, Q], or [N, P, Q] for y of shape [N, P].
+            [N], or [N, P] for y of shape [N, P]; for several q there is a last axis, [N, Q] or [N, P, Q].
         """
+        levels = np.atleast_1d(np.asarray(q)).tolist()
         found = self._predict(X).quantiles(levels)  # [Q, N, *P]
-        return np.stack([self._in_units(values) for values in found], axis=-1)
+        values = np.stack([self._in_units(value) for value in found], axis=-1)
+        return values if np.ndim(q) else values[..., 0]
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R², the part of the variance of y that is predicted."""
