@@ -6,7 +6,7 @@ ALONE := .venv-alone/.installed
 ECOSYSTEM := .venv-ecosystem/.installed
 LAPLACE := laplace-torch asdfghjkl backpack-for-pytorch curvlinops-for-pytorch
 
-.PHONY: demo test alone ecosystem versions bench report docs check format clean
+.PHONY: demo test alone ecosystem versions bench bench-scale report docs check format clean
 
 demo: $(INSTALLED)  ## the main job, on generated and bundled data
 	$(BIN)/actgp demo
@@ -26,6 +26,9 @@ versions: $(INSTALLED)  ## the distributions, and the library beside the oldest 
 
 bench: $(INSTALLED)  ## what a step and a prediction cost, beside the peers; fails above 1/5 of GPyTorch's step; some ten minutes
 	$(BIN)/python -m benchmarks
+
+bench-scale: $(INSTALLED)  ## 1e4 to 1e7 generated rows, and strong scaling; many hours, and 4 GB of files; resumable
+	$(BIN)/python -m benchmarks.scale
 
 report: $(INSTALLED)  ## docs/uci, from what is in results/
 	$(BIN)/actgp report results/uci.jsonl --html docs/uci/report.html --markdown docs/uci/report.md \
@@ -49,7 +52,7 @@ format: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml experiments/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]' --editable 'experiments[laplace,vbll]'
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]' --editable 'experiments[dask,laplace,vbll]'
 	@# These ask for torchvision, use none of it here, and would bring one that does not fit a CPU build of torch.
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-compile --no-deps $(LAPLACE)
 	touch $@

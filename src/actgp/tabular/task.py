@@ -70,8 +70,6 @@ def target_of(frame: pd.DataFrame, name: str, task: Task | None) -> Target:
         remedy = "choose another column" if count < 2 or not numeric else "pass --task regression"
         kinds = f"2 to {most} kinds in {len(labels)} rows"
         raise ValueError(f"labels in {name!r} must be of {kinds}, got {count}; {remedy}")
-            f"labels in {name!r} must be of 2 to {most} kinds in {len(labels)} rows, got {count}; {remedy}"
-        )
     return Target(found, why, labels, rows)
 
 
