@@ -111,11 +111,11 @@ def _on_cluster(work: Callable[[C], Record], cells: Sequence[C], address: str) -
     with distributed.Client(address) as client:
         futures = client.map(work, cells, pure=False)
         for future in distributed.as_completed(futures):
-            error = future.exception()
-            if error is None:
+            failure = future.exception()
+            if failure is None:
                 yield future.result()
             else:
-                failed.append(error)
+                failed.append(failure)
     if failed:
         raise failed[0]
 

@@ -80,6 +80,9 @@ def hybrid(
         likelihood: A gpytorch likelihood; by default softmax over P classes.
         generator: Draws the initial directions.
 
+    Returns:
+        The model, untrained: `fit` trains it.
+
     Example:
         >>> import actgp, torch
         >>> convolutions = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten())

@@ -75,6 +75,9 @@ def fit(
         progress: Whether to show a progress bar, on a terminal.
         num_data: N, the rows of a pass of a DataLoader whose data set has no length.
 
+    Returns:
+        How the training went; the model itself is changed in place.
+
     Example:
         >>> import actgp, torch
         >>> X = torch.randn(200, 4)

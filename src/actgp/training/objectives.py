@@ -151,6 +151,12 @@ def log_prior(model: nn.Module) -> Float64[Tensor, ""]:
     `fit` adds it to what it maximises. `model.elbo` leaves that to a loop of one's own. A part that several others
     share, such as one kernel of two layers, counts once.
 
+    Args:
+        model: A model, or a part of one, such as a kernel.
+
+    Returns:
+        The sum, a tensor with gradients.
+
     Example:
         >>> import actgp, gpytorch
         >>> kernel = actgp.ArcCosine(input_dim=2)

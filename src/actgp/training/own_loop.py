@@ -65,6 +65,14 @@ def start_posterior(
         y: Their targets.
         recipe: Of which the objective and the weight of the KL matter; the ELBO by default.
         generator: Source of randomness; torch's global one by default.
+
+    Example:
+        >>> import actgp, torch
+        >>> X = torch.randn(100, 4)
+        >>> model = actgp.deep_gp(input_dim=4, num_layers=2, num_inducing=20)
+        >>> actgp.start_network(model, X)  # and train it as a network, then:
+        >>> actgp.start_posterior(model, X, X.sum(1) / 2)
+        >>> loss = -model.elbo(X, X.sum(1) / 2, num_data=100)
     """
     recipe = Recipe(objective="elbo") if recipe is None else recipe
     own = _generator(generator)

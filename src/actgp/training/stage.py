@@ -84,6 +84,16 @@ class Step(NamedTuple):
         model: The model, as it is after the step.
         held_out: The score of the held-out rows when they were last looked at, every 25 steps, in nats for each, the
             higher the better; None where there are none.
+
+    Example:
+        >>> import actgp, torch
+        >>> def stop_early(step: actgp.Step) -> bool:
+        ...     return step.stage == "network" and step.step == 3
+        >>> X = torch.randn(50, 2)
+        >>> model = actgp.deep_gp(input_dim=2, num_layers=2, num_inducing=10)
+        >>> recipe = actgp.Recipe(network_steps=50, num_steps=0)
+        >>> len(actgp.fit(model, X, X.sum(1), recipe, callback=stop_early).network_objectives)
+        3
     """
 
     stage: str
