@@ -45,8 +45,8 @@ def job(rank: int, size: int, folder: Path) -> None:
         g = torch.Generator().manual_seed(0)
         X = torch.randn(400, 3, generator=g, dtype=torch.float64)
         y = torch.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * torch.randn(400, generator=g, dtype=torch.float64)
-        model = actgp.deep_gp(3, num_layers=2, num_inducing=12, likelihood=_noise(), generator=g).double()
-        recipe = actgp.Recipe(network_steps=60, num_steps=60, batch_size=40)
+        model = actgp.deep_gp(3, num_layers=2, num_inducing=8, likelihood=_noise(), generator=g).double()
+        recipe = actgp.Recipe(network_steps=30, num_steps=30, batch_size=40, calibrate=False)
         actgp.fit(model, X, y, recipe, generator=g, checkpoint=folder / "run.ckpt", progress=False)
         torch.save(model.state_dict(), folder / f"model{rank}.pt")
         if size > 1:
