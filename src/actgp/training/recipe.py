@@ -146,12 +146,17 @@ class NetworkErrors:
         """How many times as large the error on other rows is."""
         return self.new / self.training
 
+    @property
+    def overfits(self) -> bool:
+        """Whether it fits X much better than other rows."""
+        return self.ratio > MOST_OVERFITTED
+
     def __str__(self) -> str:
         on_training = f"the network's mean squared error is {self.training:.3g} on X"
         if self.source == "held-out rows":
             said = f"{on_training} and {self.new:.3g} on held-out rows, to which predictions were fitted"
             overfitted = f"{said}; it overfits X, and earlier stopping, more weight decay or more data may improve it"
-            return overfitted if self.ratio > MOST_OVERFITTED else said
+            return overfitted if self.overfits else said
         if self.source == "leave-one-out":
             return (
                 f"{on_training} and {self.new:.3g} when each row is left out of its last layer; layers before it have "
