@@ -5,9 +5,9 @@ python -m benchmarks.optimisation --times          (adds what fits and posterior
 python -m benchmarks.optimisation --report         (writes table and curves from what is there)
 
 Each run begins with Sobol points, the same for all models, and adds one evaluation at a time, where log expected
-improvement is largest. There is no noise. Models are made anew after each evaluation; the deep GP and VBLL take over
-the parameters that they had, but for some fresh starts, and `SingleTaskGP` is fitted as BoTorch fits it. All functions
-and models have their first seed before any has its second.
+improvement is largest. There is no noise. Models are made anew after each evaluation; the deep GP takes over the
+parameters that it had, and so does VBLL but for some fresh starts; `SingleTaskGP` is fitted as BoTorch fits it. All
+functions and models have their first seed before any has its second.
 """
 
 import math
@@ -102,7 +102,7 @@ class Deep:
     def model(self, X: Tensor, y: Tensor) -> DeepGPModel:
         """Fits, from where it was."""
         model = DeepGPModel(X, y)
-        self.last = (model if self.last is None or len(X) % 10 == 0 else model.warm_start(self.last)).fit()
+        self.last = (model if self.last is None else model.warm_start(self.last)).fit()
         return self.last
 
     def __call__(self, X: Tensor, y: Tensor) -> AcquisitionFunction:
