@@ -103,7 +103,7 @@ def test_quantiles_make_a_distribution(regressor: actgp.DGPRegressor, table: Tab
     """As ScoringBench's wrappers give it: quantiles [N, K] that rise, from which scores are computed."""
     X, y = table.X[TEST], table.y[TEST]
     levels = (np.arange(199) + 1) / 200
-    quantiles = regressor.predict_quantiles(X, levels)
+    quantiles = regressor.quantile(X, levels)
     assert quantiles.shape == (40, 199)
     assert (np.diff(quantiles, axis=1) > 0).all()
     # ∂ level / ∂ quantile is the density

@@ -35,6 +35,14 @@ class Prediction:
         component_variances: Variances of f, likewise.
         likelihood: p(y | f).
         relative_noise: Where the noise varies, its relative size in each component, [S, N, 1]; None if it does not.
+
+    Example:
+        >>> import actgp, torch
+        >>> model = actgp.deep_gp(input_dim=2, num_layers=2, num_inducing=10)
+        >>> prediction = model.predict(torch.randn(7, 2))
+        >>> lower, upper = prediction.interval(0.9)
+        >>> torch.allclose(prediction.variance, prediction.aleatoric + prediction.epistemic)
+        True
     """
 
     component_means: Float[Tensor, "S N P"]
