@@ -1,6 +1,5 @@
 """A student of a mixture has its composed means, and the distance of its heaviest member of one layer."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from torch import Tensor
 
 import actgp
 from actgp.distil import outputs
-from actgp.distil import stand_in as stand_in_module
 from actgp.distil.mixed_trunk import MixedTrunk, nearest_member
 from actgp.models import Networks
 
@@ -73,12 +71,9 @@ def test_files_give_it_back(
 
 
 @pytest.mark.filterwarnings("ignore::actgp.FidelityWarning")
-def test_without_a_member_of_one_layer_another_model_stands_in(
-    mixture: actgp.Mixture, rows: Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_member_of_one_layer_another_model_stands_in(mixture: actgp.Mixture, rows: Tensor) -> None:
     alone = actgp.Mixture([], [mixture.members[3]], torch.ones(1).double(), mixture.networks).eval()
     assert nearest_member(alone) is None
-    monkeypatch.setattr(stand_in_module, "RECIPE", replace(stand_in_module.RECIPE, network_steps=20, num_steps=5))
     student = actgp.distill(alone, rows, num_places=200, num_steps=5, num_samples=2)
     assert isinstance(student.structure, actgp.DeepGP)
     assert student.predict(rows).mean.shape == (300,)
