@@ -1,7 +1,9 @@
 """A student of a mixture has its composed means, and the distance of its heaviest member of one layer."""
 
+from functools import partial
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
@@ -9,6 +11,7 @@ from torch import Tensor
 import actgp
 from actgp.distil import outputs
 from actgp.distil.mixed_trunk import MixedTrunk, nearest_member
+from actgp.estimators import base
 from actgp.models import Networks
 
 
@@ -55,6 +58,19 @@ def test_the_default_estimator_has_a_student(rows: Tensor, tmp_path: Path) -> No
     assert error.abs().max() < 1.0
     with pytest.raises(TypeError, match="a DeepGP or an estimator with one, got Mixture; export a student of it"):
         actgp.export(estimator, tmp_path / "never.onnx", X)
+
+
+@pytest.mark.filterwarnings("ignore::actgp.FidelityWarning")
+def test_an_estimator_keeps_its_student(rows: Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "distill", partial(actgp.distill, num_places=100, num_steps=5))
+    X = {"number": rows[:29, 0].tolist(), "word": ["a", "b", "c"] * 9 + ["a", "b"]}
+    estimator = actgp.DGPRegressor(effort="fast", num_samples=4, random_state=0)
+    assert estimator.fit(pd.DataFrame(X), rows[:29, 1].numpy()).student_ is None
+    student = estimator.distill(pd.DataFrame(X))
+    estimator.save(tmp_path / "estimator")
+    loaded, numbers = actgp.load(tmp_path / "estimator").student_, torch.from_numpy(estimator.encode(pd.DataFrame(X)))
+    assert torch.equal(student.predict(numbers).mean, loaded.predict(numbers).mean)
+    assert estimator.fit(pd.DataFrame(X), rows[:29, 1].numpy()).student_ is None
 
 
 @pytest.mark.filterwarnings("ignore::actgp.FidelityWarning")

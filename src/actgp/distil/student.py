@@ -157,8 +157,8 @@ class SavedStudent:
             nothing = torch.zeros(2, D, dtype=dtype)
             trunk: AnyTrunk
             if self.learnt and isinstance(self.structure, DeepGP):
-                own = Standardised(nothing, place=True), SmallNetwork(D, P, WIDTH, None)
-                trunk = LearntTrunk(self.structure, *own)
+                x = Standardised(nothing, place=True)
+                trunk = LearntTrunk(self.structure, x, SmallNetwork(D, P, WIDTH, None))
             else:
                 trunk = trunk_of(self.structure)
             along = trunk(nothing)

@@ -62,6 +62,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     """
 
     model_: DeepGP | Mixture
+    student_: Student | None
     report_: TableFit | FitResult
 
     def __init__(
