@@ -68,6 +68,7 @@ def test_quantiles_are_where_densities_add_up(
     X, _ = table
     lower, median, upper = one_target.quantile(X, [0.05, 0.5, 0.95]).T
     np.testing.assert_allclose([lower, upper], one_target.predict_interval(X, level=0.9), rtol=1e-12)
+    np.testing.assert_array_equal(one_target.quantile(X, 0.5), median)
     y = np.linspace(median[0] - 2_000, median[0], 20_001)
     density = np.exp(one_target.log_density(np.repeat(X[:1], len(y), axis=0), y))
     assert np.trapezoid(density, y) == pytest.approx(0.5, abs=1e-4)

@@ -111,10 +111,9 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         Returns:
             [N], or [N, P] for y of shape [N, P]; for several q there is a last axis, [N, Q] or [N, P, Q].
         """
-        levels = np.atleast_1d(np.asarray(q)).tolist()
-        found = self._predict(X).quantiles(levels)  # [Q, N, *P]
+        found = self._predict(X).quantiles(q if isinstance(q, Iterable) else [q])  # [Q, N, *P]
         values = np.stack([self._in_units(value) for value in found], axis=-1)
-        return values if np.ndim(q) else values[..., 0]
+        return values if isinstance(q, Iterable) else values[..., 0]
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R², the part of the variance of y that is predicted."""
