@@ -157,4 +157,5 @@ class Fitted(ABC):
             estimator.feature_names_in_ = np.array(self.columns.names, dtype=object)
         estimator.n_features_in_, estimator.columns_ = len(self.columns), self.columns
         estimator.model_, estimator.recipe_ = self.model, self.recipe
+        estimator.student_ = None if self.student is None else self.student.student()
         estimator.input_scaler_, estimator.surroundings_ = self.inputs.scaler(), self.surroundings
