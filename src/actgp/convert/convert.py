@@ -52,6 +52,13 @@ class ConversionReport:
         num_inducing: M, the inducing points.
         difference: How far the mean is from the network's outputs, at most.
         rmse: The root mean squared error of the network on the rows that it was given with; None for labels, or none.
+
+    Example:
+        >>> import actgp, torch
+        >>> net, X = torch.nn.Linear(2, 1), torch.randn(50, 2)
+        >>> model, report = actgp.convert(net, X, X.sum(1, keepdim=True))
+        >>> report.network, report.num_inducing, report.difference < 1e-5
+        ('Linear', 50, True)
     """
 
     network: str

@@ -52,6 +52,14 @@ class Softening(NamedTuple):
     Attributes:
         temperature: T.
         strength: γ.
+
+    Example:
+        >>> import actgp, torch
+        >>> net, X = torch.nn.Linear(2, 3), torch.randn(100, 2)
+        >>> labels = torch.randint(3, (100,))
+        >>> model, report = actgp.convert(net, X, labels)
+        >>> actgp.soften(model, X, labels).temperature >= 1
+        True
     """
 
     temperature: float

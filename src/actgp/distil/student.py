@@ -13,7 +13,7 @@ from actgp.distil.features import Features
 from actgp.distil.fidelity import FidelityReport
 from actgp.distil.heads import ClassHead, ValueHead
 from actgp.distil.mixed_trunk import MixedTrunk, trunk_of
-from actgp.distil.outputs import Classes, Normals, Outputs
+from actgp.distil.outputs import Outputs, joined
 from actgp.distil.scaling import Scaling
 from actgp.distil.trunk import Along, Trunk
 from actgp.models import DeepGP, Mixture
@@ -36,6 +36,13 @@ class Student(nn.Module):
 
     Attributes:
         report: How faithful it is to the model.
+
+    Example:
+        >>> import actgp, torch
+        >>> X = torch.linspace(-2, 2, 100)[:, None]
+        >>> model = actgp.deep_gp(input_dim=1, num_layers=1, num_inducing=10)
+        >>> student = actgp.distill(model, X, num_places=200, num_steps=100)
+        >>> lower, upper = student.predict(X).interval(0.9)
     """
 
     report: FidelityReport
@@ -83,10 +90,7 @@ class Student(nn.Module):
         if self.backbone is None:
             checks.inputs(X, self.features.x.centre.shape[0])
         parts = [self(part) for part in X.split(ROWS * torch.get_num_threads())]
-        if isinstance(parts[0], Classes):
-            return Classes(*map(torch.cat, zip(*parts, strict=True)))
-        rows = (0, 0, 0, 1, 1, 1)
-        return Normals(*(torch.cat(each, dim) for each, dim in zip(zip(*parts, strict=True), rows, strict=True)))
+        return joined(parts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the student to a file, all of it at once; `actgp.load` reads it."""

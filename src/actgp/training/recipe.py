@@ -41,6 +41,12 @@ class Recipe:
         natural_rate: Of the natural gradient steps on q(u) in stage 2.
         batch_size: Rows in a minibatch, where data are given as tensors.
         patience: Steps without progress after which all rates are cut, up to three times; then the stage ends.
+
+    Example:
+        >>> import actgp
+        >>> recipe = actgp.Recipe(network_steps=500, num_steps=200, objective="elbo")
+        >>> recipe.kl_weight is None  # then 1, as it should be for a bound
+        True
     """
 
     network_steps: int = 5_000
@@ -181,6 +187,14 @@ class FitResult:
         errors: The errors of a converted network, where these are what widths were fitted to.
         held_out: The score of the held-out rows, in nats for each, at the parameters that stage 2, or the only one,
             ended with; None where there were none.
+
+    Example:
+        >>> import actgp, torch
+        >>> X = torch.randn(50, 2)
+        >>> model = actgp.deep_gp(input_dim=2, num_layers=2, num_inducing=10)
+        >>> result = actgp.fit(model, X, X.sum(1), actgp.Recipe(network_steps=5, num_steps=5))
+        >>> result.stopped, len(result.objectives)
+        ('steps', 5)
     """
 
     objectives: tuple[float, ...]

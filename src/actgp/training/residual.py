@@ -48,9 +48,9 @@ from actgp.training.calibrate import (
     set_outlier_noise,
     set_variance,
 )
-from actgp.training.data import Batch
 from actgp.training.lbfgs import maximise
 from actgp.training.leverage import ridge_leverages, without_row
+from actgp.training.loader import Batch
 from actgp.training.noise_shape import (
     LEVEL_SD,
     OUTLIER_SD,

@@ -26,6 +26,13 @@ class UncertaintyReport:
         network: Scores of the network alone, with one variance where noise is Gaussian.
         model: Scores of the model.
         softening: How far logits are believed; None for other targets, and without held-out rows.
+
+    Example:
+        >>> import actgp, torch
+        >>> net, X = torch.nn.Linear(2, 1), torch.randn(100, 2)
+        >>> model, report = actgp.uncertain(net, X, X.sum(1) + 0.1 * torch.randn(100), progress=False)
+        >>> report.model.nlpd < report.network.nlpd
+        True
     """
 
     conversion: ConversionReport
