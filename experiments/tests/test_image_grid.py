@@ -104,12 +104,12 @@ def test_results_are_stored_as_they_come_and_a_rerun_does_what_is_missing(tmp_pa
     store = Store(tmp_path / "images.jsonl")
     wanted = grid_cells(["mnist"], ["NN+TS", "NN"], 2)
     assert [cell.model for cell in wanted] == ["NN", "NN", "NN+TS", "NN+TS"]
-    running = run_grid(wanted, store, TINY, num_jobs=1)
+    running = run_grid(wanted, store, TINY, jobs=1)
     next(running)
     running.close()
     left = missing(wanted, store, TINY)
     assert len(left) == 3
-    list(run_grid(left, store, TINY, num_jobs=1))
+    list(run_grid(left, store, TINY, jobs=1))
     assert missing(wanted, store, TINY) == []
     with pytest.raises(ValueError, match="results in one file must have the same configuration, got another one in"):
         missing(wanted, store, ImageSettings())

@@ -88,13 +88,13 @@ def test_results_are_stored_as_they_come_and_a_rerun_does_what_is_missing(tmp_pa
     store = Store(tmp_path / "new" / "uci.jsonl")
     wanted = grid_cells(["energy", "energy"], ["NN", "NN+TS", "NN"], 2, TINY)
     assert len(wanted) == 4  # each once
-    running = run_grid(wanted, store, TINY, num_jobs=1)
+    running = run_grid(wanted, store, TINY, jobs=1)
     next(running)
     assert len(store.records()) == 1  # on the disk before the next one is asked for
     running.close()  # an interrupt
     left = missing(wanted, store, TINY)
     assert len(left) == 3
-    list(run_grid(left, store, TINY, num_jobs=1))
+    list(run_grid(left, store, TINY, jobs=1))
     assert missing(wanted, store, TINY) == []
     assert len(store.path.read_text().splitlines()) == 4
 
@@ -113,12 +113,12 @@ def test_ablations_leave_one_thing_out_each(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_line_that_was_cut_off_is_done_again_and_hurts_no_other(tmp_path: Path) -> None:
     store = Store(tmp_path / "uci.jsonl")
     wanted = grid_cells(["energy"], ["NN"], 2, TINY)
-    list(run_grid(wanted, store, TINY, num_jobs=1))
+    list(run_grid(wanted, store, TINY, jobs=1))
     text = store.path.read_text()
     store.path.write_text(text[: len(text) - 40])
     left = missing(wanted, store, TINY)
     assert len(left) == 1
-    list(run_grid(left, store, TINY, num_jobs=1))
+    list(run_grid(left, store, TINY, jobs=1))
     assert missing(wanted, store, TINY) == []
     assert len(store.records()) == 2
 
@@ -126,7 +126,7 @@ def test_a_line_that_was_cut_off_is_done_again_and_hurts_no_other(tmp_path: Path
 def test_cells_run_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_module, "run_cell", _named)
     wanted = grid_cells(["energy", "yacht"], ["NN"], 2, TINY)
-    found = list(run_grid(wanted, Store(tmp_path / "uci.jsonl"), TINY, num_jobs=2))
+    found = list(run_grid(wanted, Store(tmp_path / "uci.jsonl"), TINY, jobs=2))
     assert sorted((r["data"], r["split"]) for r in found) == [("energy", 0), ("energy", 1), ("yacht", 0), ("yacht", 1)]
 
 
@@ -137,7 +137,7 @@ def _named(cell: Cell, settings: Settings) -> dict[str, object]:
 def test_results_of_other_settings_are_refused(tmp_path: Path) -> None:
     store = Store(tmp_path / "uci.jsonl")
     wanted = grid_cells(["energy"], ["NN"], 1, TINY)
-    list(run_grid(wanted, store, TINY, num_jobs=1))
+    list(run_grid(wanted, store, TINY, jobs=1))
     with pytest.raises(ValueError, match="must have the same configuration, got another one in .*uci.jsonl; write to"):
         missing(wanted, store, Settings())
 

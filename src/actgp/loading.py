@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from actgp.convert.anchor import anchor_from_file
-from actgp.convert.split import split
 from actgp.distil import SavedStudent, Student
 from actgp.models import GPR, SGPR, DeepGP, FeatureScale, Mixture
 from actgp.persistence import SavedBackbone, archive, parts_of, rebuild
+from actgp.weights.split import split
 
 if TYPE_CHECKING:
     from actgp.estimators import DGPClassifier, DGPRegressor
@@ -32,6 +32,9 @@ def load(
             with any weights; it is given the saved tensors. Or the network that was given to `convert_weights`: its
             front is copied, and given the saved tensors. Or the network that was given to `convert`, likewise, with any
             weights.
+
+    Returns:
+        What was saved: a model, a student or an estimator.
 
     Example:
         >>> import actgp, tempfile

@@ -39,6 +39,9 @@ def _some_jobs(jobs: int) -> int:
 Jobs = Annotated[
     int, typer.Option(callback=_some_jobs, help="Cells at a time, one thread each; −1 for as many as cores.")
 ]
+Dask = Annotated[
+    str | None, typer.Option(help="A Dask scheduler, such as tcp://host:8786, on whose workers cells run instead.")
+]
 Results = Annotated[Path | None, typer.Option(help="The file of results; taken up from if it is there.")]
 
 
@@ -48,11 +51,12 @@ def uci(
     model: Annotated[list[str] | None, typer.Option(help="A contestant; may be given again. All by default.")] = None,
     splits: Annotated[int, typer.Option(min=1, max=grid.NUM_SPLITS, help="How many of the five splits.")] = 5,
     jobs: Jobs = -1,
+    dask: Dask = None,
     results: Results = None,
     quick: Quick = False,
 ) -> None:
     """Contestants × data sets × splits; each result is stored as it comes, and a rerun does what is missing."""
-    _run_cells("uci", data or UCI, model or list(grid.CONTESTANTS), splits, jobs, results, quick)
+    _run_cells("uci", data or UCI, model or list(grid.CONTESTANTS), splits, dask or jobs, results, quick)
 
 
 @run.command()
@@ -60,15 +64,22 @@ def ablation(
     data: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated. Four by default.")] = None,
     splits: Annotated[int, typer.Option(min=1, max=grid.NUM_SPLITS, help="How many of the five splits.")] = 2,
     jobs: Jobs = -1,
+    dask: Dask = None,
     results: Results = None,
     quick: Quick = False,
 ) -> None:
     """Our default, and the same with one ingredient taken out at a time; like the grid in everything else."""
-    _run_cells("ablation", data or grid.ABLATED, list(grid.ABLATIONS), splits, jobs, results, quick)
+    _run_cells("ablation", data or grid.ABLATED, list(grid.ABLATIONS), splits, dask or jobs, results, quick)
 
 
 def _run_cells(
-    name: str, data: Sequence[str], models: Sequence[str], splits: int, jobs: int, results: Path | None, quick: bool
+    name: str,
+    data: Sequence[str],
+    models: Sequence[str],
+    splits: int,
+    jobs: int | str,
+    results: Path | None,
+    quick: bool,
 ) -> None:
     settings = grid.QUICK if quick else Settings()
     splits = 1 if quick else splits

@@ -1,10 +1,11 @@
 """Results of a grid of cells, side by side through joblib; what is done stays done.
 
 A result is appended to a file of JSON lines, and forced onto the disk, when its cell has finished. Run again, a grid
-does what is missing. An interrupt loses the cells that were under way. joblib's own settings decide where cells run:
-inside `joblib.parallel_config(backend="dask")` a Dask cluster carries them.
+does what is missing. An interrupt loses the cells that were under way. Cells run in processes of this machine, or on a
+Dask cluster, whose scheduler gives those of a worker that has died to another one.
 """
 
+import importlib
 import json
 import os
 import platform
@@ -77,13 +78,46 @@ class Store:
             os.fsync(file.fileno())
 
 
-def run_cells(work: Callable[[C], Record], cells: Sequence[C], store: Store, num_jobs: int) -> Iterator[Record]:
-    """Runs cells side by side, and gives each result once it is stored."""
+def run_cells(work: Callable[[C], Record], cells: Sequence[C], store: Store, jobs: int | str) -> Iterator[Record]:
+    """Runs cells side by side, and gives each result once it is stored.
+
+    Args:
+        work: Runs a cell.
+        cells: The cells.
+        store: Where results go.
+        jobs: How many at a time; or the address of a Dask scheduler, such as tcp://host:8786.
+    """
     store.claim()
-    parallel = Parallel(n_jobs=num_jobs, return_as="generator_unordered")
-    for record in parallel(delayed(work)(cell) for cell in cells):
+    running = _on_cluster(work, cells, jobs) if isinstance(jobs, str) else _on_this_machine(work, cells, jobs)
+    for record in running:
         store.append(record)
         yield record
+
+
+def _on_this_machine(work: Callable[[C], Record], cells: Sequence[C], num_jobs: int) -> Iterator[Record]:
+    parallel = Parallel(n_jobs=num_jobs, return_as="generator_unordered")
+    yield from parallel(delayed(work)(cell) for cell in cells)
+
+
+def _on_cluster(work: Callable[[C], Record], cells: Sequence[C], address: str) -> Iterator[Record]:
+    """Gives what the cells come to; if some failed, the first error after all others have come."""
+    try:
+        distributed = importlib.import_module("distributed")
+    except ImportError as error:
+        raise ImportError(
+            f"cells on a Dask cluster need dask.distributed, got none ({error}); run pip install 'distributed'"
+        ) from error
+    failed: list[Exception] = []
+    with distributed.Client(address) as client:
+        futures = client.map(work, cells, pure=False)
+        for future in distributed.as_completed(futures):
+            failure = future.exception()
+            if failure is None:
+                yield future.result()
+            else:
+                failed.append(failure)
+    if failed:
+        raise failed[0]
 
 
 def _parsed(line: str, where: str) -> Record | None:

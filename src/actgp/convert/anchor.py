@@ -11,7 +11,7 @@ import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -26,6 +26,7 @@ FORGETTING = "forgetting."  # what the names of its tensors begin with
 MOST_INPUTS = 200  # columns of X up to which the GP sees them
 
 Select = Callable[[Any], Tensor]
+Sees = Literal["inputs and features", "inputs", "features", "outputs"]
 
 
 class Outputs(NamedTuple):
@@ -166,22 +167,33 @@ def run(network: nn.Module, X: Rows, head: str | None, select: Select | None) ->
         if hook is not None:
             hook.remove()
     outputs = given if select is None else select(given)
-    if not isinstance(outputs, Tensor) or outputs.ndim not in (1, 2) or len(outputs) != len(X):
+    N = parts_of_inputs(X)[0].shape[0]  # of any size in an ONNX file, where len(X) would be a number
+    if not isinstance(outputs, Tensor) or outputs.ndim not in (1, 2) or outputs.shape[0] != N:
         got = f"shape {list(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ValueError(
             f"the network must give a tensor [N, P] or [N], here {len(X)} rows, got {got}; pass select=, a function "
             "that takes the outputs out of what the network gives, e.g. lambda given: given[0]"
         )
-    return Outputs(outputs.reshape(len(X), -1), taken[-1] if taken else None, outputs.ndim == 1)
+    return Outputs(outputs.reshape(N, -1), taken[-1] if taken else None, outputs.ndim == 1)
 
 
-def look(network: nn.Module, X: Rows, select: Select | None) -> Sight:
+def look(network: nn.Module, X: Rows, select: Select | None, sees: Sees) -> Sight:
     """What z is to hold, seen from a few rows: vectors among the inputs, and features that are not these again."""
-    inputs = _vectors(X)
-    head = _last_linear(network, X)
+    inputs = _vectors(X) if "inputs" in sees else ()
+    head = _last_linear(network, X) if "features" in sees else None
     features = run(network, X, head, select).features
     if features is None or any(_same(_input(X, key), features) for key in inputs):
         head = None
+    if sees == "inputs" and not inputs:
+        raise ValueError(
+            f"for sees='inputs', X must be matrices [N, D] of numbers with at most {MOST_INPUTS} columns together, got "
+            f"{', '.join(str(list(values.shape)) for values in parts_of_inputs(X))}; choose 'features'"
+        )
+    if sees == "features" and head is None:
+        raise ValueError(
+            "for sees='features', the network must call its last Linear layer once, with a row for each row of X, got "
+            f"no such layer in {type(network).__name__}; choose 'inputs' or 'outputs'"
+        )
     return Sight(head, inputs, select is not None)
 
 

@@ -6,7 +6,7 @@ deep GP, as the paper does, see `convert_weights`.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from gpytorch.constraints import GreaterThan
@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 
 from actgp import checks
 from actgp.autocast import full_precision
-from actgp.convert.anchor import Anchor, Select, frozen_copy, scaling
+from actgp.convert.anchor import Anchor, Sees, Select, frozen_copy, scaling
 from actgp.convert.reading import Reading, read
 from actgp.features import InducingPoints, centres
 from actgp.kernels import ArcCosine
@@ -45,15 +45,24 @@ class ConversionReport:
 
     Attributes:
         network: The class of the network.
+        num_rows: How many rows it was given with.
         num_inputs: How many columns of X the GP sees; 0 where X are no vectors.
         head: The name of the network's last Linear layer; empty where none was seen, or where the inputs enter it.
         num_features: How many features enter it, which the GP sees too.
         num_inducing: M, the inducing points.
         difference: How far the mean is from the network's outputs, at most.
         rmse: The root mean squared error of the network on the rows that it was given with; None for labels, or none.
+
+    Example:
+        >>> import actgp, torch
+        >>> net, X = torch.nn.Linear(2, 1), torch.randn(50, 2)
+        >>> model, report = actgp.convert(net, X, X.sum(1, keepdim=True))
+        >>> report.network, report.num_inducing, report.difference < 1e-5
+        ('Linear', 50, True)
     """
 
     network: str
+    num_rows: int
     num_inputs: int
     head: str
     num_features: int
@@ -90,6 +99,7 @@ def convert(
     *,
     likelihood: Likelihood | None = None,
     num_inducing: int = NUM_INDUCING,
+    sees: Sees = "inputs and features",
     select: Select | None = None,
     generator: torch.Generator | None = None,
 ) -> tuple[DeepGP, ConversionReport]:
@@ -110,6 +120,8 @@ def convert(
             `PoissonLikelihood` for a network that gives logarithms of rates.
         num_inducing: M, how many inducing points g has, at the centres of clusters of what it sees; never more than
             there are rows.
+        sees: What g is given to tell inputs apart: the inputs, if they are vectors, and the features that enter the
+            network's last Linear layer, as far as there are such; or only one of these; or the network's outputs.
         select: A function that takes the outputs, [N, P] or [N], out of what the network gives, if it gives more.
         generator: Source of the seed of the clusters; torch's global one by default.
 
@@ -127,7 +139,7 @@ def convert(
         )
     M = checks.integer(num_inducing, "num_inducing", minimum=1)
     own = frozen_copy(network)
-    found = read(own, X, y, select)
+    found = read(own, X, y, select, checks.choice(sees, "sees", get_args(Sees)))
     outputs, P = found.outputs, found.outputs.shape[1]
     centre, scale = (values.to(outputs.dtype) for values in scaling(found.parts))
     z = (torch.cat(found.parts, dim=1).to(outputs) - centre) * scale  # [N, D]
@@ -162,6 +174,7 @@ def _report(network: nn.Module, model: DeepGP, found: Reading, error: float | No
     num_features = columns[-1] if len(columns) > len(sight.inputs) and sight.head is not None else 0
     return ConversionReport(
         network=type(network).__name__,
+        num_rows=len(found.outputs),
         num_inputs=sum(columns[: len(sight.inputs)]),
         head=sight.head or "",
         num_features=num_features,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from actgp import checks
-from actgp.convert.anchor import Select, Sight, look, run, seen
+from actgp.convert.anchor import Sees, Select, Sight, look, run, seen
 from actgp.several import GivenRows, Rows, gathered, parts_of_inputs
 
 ROWS = 512  # that go through the network at a time
@@ -38,7 +38,9 @@ class Reading(NamedTuple):
     first: Rows
 
 
-def read(network: nn.Module, X: GivenRows | DataLoader[Any], y: Tensor | None, select: Select | None) -> Reading:
+def read(
+    network: nn.Module, X: GivenRows | DataLoader[Any], y: Tensor | None, select: Select | None, sees: Sees
+) -> Reading:
     """Checks a network and its inputs, and runs it at all of them."""
     first, sight, found, targets = None, None, [], []
     for rows, labels in _batches(X, y):
@@ -46,7 +48,7 @@ def read(network: nn.Module, X: GivenRows | DataLoader[Any], y: Tensor | None, s
         if first is None or sight is None:
             first = rows[:ROWS]
             check_network(network, rows[:SOME_ROWS], select)
-            sight = look(network, rows[:SOME_ROWS], select)
+            sight = look(network, rows[:SOME_ROWS], select, sees)
         for part in rows.split(ROWS):
             result = run(network, part, sight.head, select)
             found.append((result.outputs, *seen(part, result, sight)))

@@ -58,6 +58,9 @@ def distill(
         num_samples: The paths that a deep GP predicts with while it teaches; 32, or as many as an estimator has.
         generator: Source of randomness; by default the same for every call.
 
+    Returns:
+        The student: a module whose `report` compares it with the model.
+
     Example:
         >>> import actgp, torch
         >>> X = torch.linspace(-2, 2, 100)[:, None]

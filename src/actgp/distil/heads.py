@@ -10,9 +10,11 @@ and f is a mixture of a few normals with these two moments, so that y is one of 
 u = k(h̄, h̄) − Σ A² does not depend on what was learnt, the epistemic variance never falls below c u: wherever the kernel
 says that nothing is known, the student says so, too. For classes
 
-    p = softmax(κ (B mean + g)),    κ = (1 + (π/8) (u + q) exp(R tanh(g_κ / R)))^−½,    spread² = p (1 − p) σ(g_s)
+    p = softmax(κ (B mean + g)),    κ = (1 + (π/8) (u + q) exp(R tanh(g_κ / R)))^−½
+    δ_c = p_c² ((1 − p_c)² + Σ_{d≠c} p_d²) (u + q) exp(R tanh(g_s / R)),    1 / spread² = 1 / δ + 1 / (p (1 − p))
 
-so that p goes to the uniform distribution where the variance outgrows the means.
+so that p goes to the uniform distribution where the variance outgrows the means. δ is the variance of p to first order,
+for logits that are uncertain by themselves; no variance of a probability is larger than p (1 − p).
 """
 
 from itertools import pairwise
@@ -138,5 +140,9 @@ class ClassHead(nn.Module):
         total = along.unexplained + along.explained  # [N, 1]
         narrowing = (1.0 + pi / 8 * total * bounded(g_width).exp()).rsqrt()
         p = (narrowing * (along.mean @ self.logits.T + bounded(g, CLASS_REACH))).softmax(-1)
-        spread = p * (1.0 - p) * torch.sigmoid(g_spread)
-        return Classes(p, (spread + SMALLEST).sqrt())
+        own = p.detach()  # what is learnt about the spread leaves the probabilities alone
+        squares, rest = own.square(), 1.0 - own
+        slopes = rest.square() + (squares.sum(-1, keepdim=True) - squares)
+        first_order = slopes * total * bounded(g_spread).exp()  # δ / p²
+        spread = first_order / (1.0 + own * first_order / rest.clamp_min(SMALLEST))
+        return Classes(p, own * (spread + SMALLEST).sqrt())

@@ -4,14 +4,14 @@
 
 The first is KL(teacher ‖ student) but for a constant; what y cannot tell, which part of its variance is of not knowing
 f, the others add: they are Kullback–Leibler divergences of normals that differ in their variance. For classes it is the
-cross-entropy of the probabilities, and that of spread² / (p (1 − p)), which lies between 0 and 1.
+cross-entropy of the probabilities, and D of their variances.
 """
 
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from actgp.distil.heads import ClassHead, ValueHead
 from actgp.distil.outputs import Classes, Normals, mixture_log_prob
@@ -66,9 +66,7 @@ def label_loss(student: Classes, labels: Labels) -> Float[Tensor, ""]:
     """The loss of a batch, a mean over rows."""
     p, q = labels.probabilities, student.probabilities
     fit = (p * q.clamp_min(TINY).log()).sum(1).mean()
-    share = (labels.spread / (p * (1 - p)).clamp_min(TINY)).clamp(0.0, 1.0)
-    own = (student.epistemic_std.square() / (q * (1 - q)).clamp_min(TINY)).clamp(1e-6, 1 - 1e-6)
-    return nn.functional.binary_cross_entropy(own, share) - fit
+    return spread_loss(student.epistemic_std, labels.spread) - fit
 
 
 @torch.enable_grad()

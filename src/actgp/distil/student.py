@@ -36,6 +36,13 @@ class Student(nn.Module):
 
     Attributes:
         report: How faithful it is to the model.
+
+    Example:
+        >>> import actgp, torch
+        >>> X = torch.linspace(-2, 2, 100)[:, None]
+        >>> model = actgp.deep_gp(input_dim=1, num_layers=1, num_inducing=10)
+        >>> student = actgp.distill(model, X, num_places=200, num_steps=100)
+        >>> lower, upper = student.predict(X).interval(0.9)
     """
 
     report: FidelityReport

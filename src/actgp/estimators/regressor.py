@@ -1,6 +1,6 @@
 """Regression on tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from torch import Tensor
 
 from actgp import checks
-from actgp.distil import Normals
 from actgp.estimators.base import LARGEST_SEED, DGPEstimator
 from actgp.estimators.fitted import Fitted, Standardisation
 from actgp.estimators.scaling import fitted_scaler
 from actgp.estimators.targets import check_targets, real_targets
 from actgp.likelihoods import ContaminatedGaussianLikelihood
+from actgp.models import Mixture
 from actgp.persistence import savable
 
 ROWS = 2_048  # at which functions are evaluated at a time
@@ -85,7 +85,10 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Values | tuple[Values, Values]:
         """E[y] at each row; with `return_std`, also the standard deviation of y, noise included."""
-        prediction = self._predict(X)
+        inputs = self._inputs(X)
+        if not return_std and isinstance(self.model_, Mixture):
+            return self._in_units(self.model_.predict_mean(inputs, self.num_samples))
+        prediction = self.model_.predict(inputs, self.num_samples)
         mean = self._in_units(prediction.mean)
         if not return_std:
             return mean
@@ -97,16 +100,19 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         lower, upper = self._predict(X).interval(checks.real(level, "level", example=0.95))
         return self._in_units(lower), self._in_units(upper)
 
-    def quantile(self, X: ArrayLike, q: float | Sequence[float]) -> Values:
-        """The q-quantile of y at each row; for several q, of shape [Q], one after the other, [Q, N] or [Q, N, P]."""
-        levels = [checks.real(level, "q", example=0.9) for level in np.atleast_1d(np.asarray(q)).tolist()]
-        if not all(0.0 < level < 1.0 for level in levels):
-            raise ValueError(f"q must lie between 0 and 1, got {q}; pass e.g. 0.9")
-        said = self.predict_dist(X)
-        assert isinstance(said, Normals)
-        found = torch.stack(said.quantiles(tuple(levels))).numpy()
-        values = found if self._single_target else found.reshape(*found.shape[:2], -1)
-        return values if np.ndim(q) else values[0]
+    def quantile(self, X: ArrayLike, q: float | Iterable[float]) -> Values:
+        """The values that y stays below with probability q, at each row.
+
+        Args:
+            X: Rows.
+            q: A probability, or several.
+
+        Returns:
+            [N], or [N, P] for y of shape [N, P]; for several q there is a last axis, [N, Q] or [N, P, Q].
+        """
+        found = self._predict(X).quantiles(q if isinstance(q, Iterable) else [q])  # [Q, N, *P]
+        values = np.stack([self._in_units(value) for value in found], axis=-1)
+        return values if isinstance(q, Iterable) else values[..., 0]
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R², the part of the variance of y that is predicted."""

@@ -7,6 +7,7 @@ from actgp.models.gpr import GPR
 from actgp.models.hybrid import FeatureScale, hybrid
 from actgp.models.mixture import MixedPrediction, Mixture
 from actgp.models.networks import Networks
+from actgp.models.parts import predict_in_parts
 from actgp.models.prediction import Prediction
 from actgp.models.sgpr import SGPR, Posterior
 from actgp.models.shares import LayerShares, VarianceShares
@@ -31,4 +32,5 @@ __all__ = [
     "deep_gp",
     "diagnose",
     "hybrid",
+    "predict_in_parts",
 ]

@@ -68,9 +68,8 @@ def target_of(frame: pd.DataFrame, name: str, task: Task | None) -> Target:
     most = max(2, min(MOST_CLASSES, len(labels) // FEWEST_EACH))
     if not 2 <= count <= most:
         remedy = "choose another column" if count < 2 or not numeric else "pass --task regression"
-        raise ValueError(
-            f"labels in {name!r} must be of 2 to {most} kinds in {len(labels)} rows, got {count}; {remedy}"
-        )
+        kinds = f"2 to {most} kinds in {len(labels)} rows"
+        raise ValueError(f"labels in {name!r} must be of {kinds}, got {count}; {remedy}")
     return Target(found, why, labels, rows)
 
 

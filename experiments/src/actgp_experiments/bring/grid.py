@@ -54,7 +54,7 @@ def missing(wanted: Sequence[Cell], store: Store, settings: BringSettings, *, ag
     return [cell for cell in wanted if cell not in found or (again and found[cell]["revision"] != now)]
 
 
-def run_grid(wanted: Sequence[Cell], store: Store, settings: BringSettings, num_jobs: int) -> Iterator[Record]:
+def run_grid(wanted: Sequence[Cell], store: Store, settings: BringSettings, jobs: int | str) -> Iterator[Record]:
     """Runs cells side by side, and gives each result once it is stored; trained networks are kept beside the file."""
     folder: Path = store.path.with_name(f"{store.path.stem}_networks")
-    return run_cells(partial(run_cell, settings=settings, folder=folder), wanted, store, num_jobs)
+    return run_cells(partial(run_cell, settings=settings, folder=folder), wanted, store, jobs)

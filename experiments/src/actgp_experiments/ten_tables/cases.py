@@ -46,8 +46,8 @@ def passengers(random: Random, rows: int) -> pd.DataFrame:
             "sex": sex,
             "age": np.where(random.random(rows) < 0.2, np.nan, age.round(1)),
             "fare": fare.round(2),
-            "cabin": np.where((ticket == 1) & (random.random(rows) < 0.7), random.choice(list("ABCDE"), rows), None),
-            "port": random.choice(["S", "C", "Q", None], rows, p=[0.72, 0.18, 0.08, 0.02]),
+            "cabin": pd.Series(random.choice(list("ABCDE"), rows)).where((ticket == 1) & (random.random(rows) < 0.7)),
+            "port": random.choice(np.array(["S", "C", "Q", None]), rows, p=[0.72, 0.18, 0.08, 0.02]),
         }
     )
     table["survived"] = np.where(survived, "yes", "no")

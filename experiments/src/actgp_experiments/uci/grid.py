@@ -36,6 +36,6 @@ def missing(wanted: Sequence[Cell], store: Store, settings: Settings) -> list[Ce
     return [cell for cell in wanted if cell not in done]
 
 
-def run_grid(wanted: Sequence[Cell], store: Store, settings: Settings, num_jobs: int) -> Iterator[Record]:
+def run_grid(wanted: Sequence[Cell], store: Store, settings: Settings, jobs: int | str) -> Iterator[Record]:
     """Runs cells side by side, and gives each result once it is stored."""
-    return run_cells(partial(run_cell, settings=settings), wanted, store, num_jobs)
+    return run_cells(partial(run_cell, settings=settings), wanted, store, jobs)

@@ -8,7 +8,7 @@ from rich.console import Console
 from torch import nn
 
 import actgp
-from actgp.convert.report import GOOD
+from actgp.weights.report import GOOD
 
 
 def difference(model: actgp.DeepGP, network: nn.Module, X: torch.Tensor) -> float:

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from actgp.convert.refit import damped_cholesky, relative_error, undamped
 from actgp.layers import GPLayer
+from actgp.weights.refit import damped_cholesky, relative_error, undamped
 
 SWEEPS = 16
 ROWS = 2_000

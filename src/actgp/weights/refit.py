@@ -16,11 +16,11 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from actgp.activations import Activation
-from actgp.convert.head import Dense
 from actgp.features import ActivatedFeatures, InducingFeatures
 from actgp.kernels import ZonalKernel
 from actgp.layers import GPLayer
 from actgp.linalg import stable_cholesky
+from actgp.weights.head import Dense
 
 SHARPNESSES = (1.0, 2.0, 4.0)
 LENGTHSCALES = (1.0, 2.0)

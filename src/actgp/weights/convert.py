@@ -12,18 +12,18 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.autocast import full_precision
-from actgp.convert.build import Settings, build_layers
-from actgp.convert.head import Head
-from actgp.convert.refit import relative_error
-from actgp.convert.report import WeightsReport
-from actgp.convert.rows import SYNTHETIC, split_rows
-from actgp.convert.split import Split, split
-from actgp.convert.sweeps import Composition, sweep
 from actgp.layers import GPLayer, mean_function
 from actgp.likelihoods import adapter_of, supported
 from actgp.linalg import posterior_scale
 from actgp.models import DeepGP
 from actgp.models.build import KernelName
+from actgp.weights.build import Settings, build_layers
+from actgp.weights.head import Head
+from actgp.weights.refit import relative_error
+from actgp.weights.report import WeightsReport
+from actgp.weights.rows import SYNTHETIC, split_rows
+from actgp.weights.split import Split, split
+from actgp.weights.sweeps import Composition, sweep
 
 DEFAULT_ENERGY = 0.99999
 DEFAULT_RANK = 32

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from actgp.convert.head import Dense, Head
+from actgp.weights.head import Dense, Head
 
 SMALLEST_SCALE = 1e-3
 SMALLEST_VARIANCE = 1e-12

@@ -29,6 +29,13 @@ class LayerConversion:
         unexplained: The mean fraction of the prior variance that the layer's features leave unexplained.
         num_levels: Ñ, the levels of the activation that are kept.
         overshoot: The size of the activation, cut after them, at t = ±1, relative to what it should be there.
+
+    Example:
+        >>> import actgp, torch
+        >>> net = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Softplus(), torch.nn.Linear(8, 1))
+        >>> model, report = actgp.convert_weights(net, torch.randn(200, 1))
+        >>> report.layers[0].units, report.layers[0].activation
+        (8, 'Softplus')
     """
 
     units: int
@@ -57,6 +64,13 @@ class WeightsReport:
         refitted_error: Relative RMSE of the outputs after the layer-by-layer refit.
         sweeps: How many joint sweeps improved on that.
         error: Relative RMSE of the deep GP's mean against the network's outputs: RMSE / standard deviation.
+
+    Example:
+        >>> import actgp, torch
+        >>> net = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Softplus(), torch.nn.Linear(8, 1))
+        >>> model, report = actgp.convert_weights(net, torch.randn(200, 1))
+        >>> report.good
+        True
     """
 
     layers: tuple[LayerConversion, ...]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx, nn
 
-from actgp.convert.head import IGNORED, Head, find_tail
+from actgp.weights.head import IGNORED, Head, find_tail
 
 FUNCTIONS: dict[Any, Callable[..., nn.Module | None]] = {
     torch.relu: nn.ReLU,

@@ -8,16 +8,16 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from actgp.activations import Activation, ReLU, SharpActivation
-from actgp.convert.codes import encode
-from actgp.convert.head import Dense, Head, counterpart
-from actgp.convert.refit import SHARPNESSES, Fitted, fit_layer, relative_error, undamped
-from actgp.convert.report import LayerConversion
-from actgp.convert.rows import Rows
 from actgp.features import ActivatedFeatures, SpectralMismatchWarning
 from actgp.features.mismatch import overshoots
 from actgp.kernels import ArcCosine, MatchedKernel, ZonalKernel
 from actgp.layers import GPLayer
 from actgp.models.build import KernelName
+from actgp.weights.codes import encode
+from actgp.weights.head import Dense, Head, counterpart
+from actgp.weights.refit import SHARPNESSES, Fitted, fit_layer, relative_error, undamped
+from actgp.weights.report import LayerConversion
+from actgp.weights.rows import Rows
 
 FEATURES_PER_UNIT = 2
 FEWEST_FEATURES, MOST_FEATURES = 128, 512

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 import actgp
 
-split = importlib.import_module("actgp.convert.split").split
+split = importlib.import_module("actgp.weights.split").split
 
 
 class Functional(nn.Module):
