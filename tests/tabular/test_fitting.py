@@ -2,6 +2,7 @@
 
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,17 @@ def test_what_a_model_has_not_seen_has_a_rule(prices: Fitting, tmp_path: Path) -
     other = prices.test.assign(town="Ulm", sold=pd.Timestamp("2021-02-01"))
     out = pd.read_csv(tmp_path / "out.csv")
     np.testing.assert_allclose(out["predicted_mean"], prices.model.predict(other)["predicted_mean"], rtol=1e-9)
+
+
+def test_numbers_alone_are_found_by_name_too(prices: Fitting) -> None:
+    """scikit-learn's own rule for them is the same columns in the same order."""
+    numbers = prices.train[["size", "garden"]]
+    estimator = actgp.DGPRegressor(num_layers=1, num_inducing=5, recipe=actgp.Recipe(network_steps=5, num_steps=1))
+    model = replace(prices.model, estimator=estimator.fit(numbers, prices.train_y), dates=[])
+    said = model.predict(numbers)
+    pd.testing.assert_frame_equal(model.predict(numbers.assign(price=1.0)[["price", "garden", "size"]]), said)
+    with pytest.raises(ValueError, match="must have the column 'garden' that there was in fit"):
+        model.predict(numbers[["size"]])
 
 
 def test_outputs_that_are_refused(prices: Fitting, file: Path, tmp_path: Path) -> None:

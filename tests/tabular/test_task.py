@@ -23,9 +23,9 @@ from actgp.tabular.task import Task, target_of
     ],
 )
 def test_tasks_are_found_from_values(values: list[Any], task: Task) -> None:
-    found = target_of(pd.DataFrame({"y": values}), "y", None)
+    found = target_of(pd.DataFrame({"y": 2 * values}), "y", None)
     assert found.task == task
-    assert found.rows.tolist() == [value is not None for value in values]
+    assert found.rows.tolist() == [value is not None for value in 2 * values]
     assert len(found.values) == sum(found.rows)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from actgp.distil import Classes, Outputs, SavedStudent, Student
 from actgp.estimators import DGPClassifier, DGPRegressor, Fitted
+from actgp.estimators.frames import read
 from actgp.persistence import savable, save
 from actgp.tabular.reading import DateFormat, as_dates
 from actgp.tabular.scores import LEVEL
@@ -74,13 +75,20 @@ class TableModel:
 
     def outputs(self, frame: pd.DataFrame, *, fast: bool = False) -> tuple[Outputs, NDArray[np.bool_]]:
         """The predictive distribution of each row, and whether it is unlike the training data."""
-        frame = as_dates(frame, self.dates)
+        frame = as_dates(self._own(frame), self.dates)
         if not fast:
             return self.estimator.predict_dist(frame), self.unlike(self.estimator.outlyingness(frame))
         numbers = self.estimator.encode(frame)
         scaled = torch.from_numpy(self.estimator.input_scaler_.transform(numbers))
         unlike = self.unlike(self.estimator.surroundings_.outlyingness(scaled).numpy())
         return self.student.predict(torch.from_numpy(numbers)), unlike
+
+    def _own(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The columns that there were in `fit`, also where all are numbers."""
+        columns = self.estimator.columns_
+        if not set(columns.names) <= set(frame.columns):
+            columns.select(read(frame))  # says which is not there
+        return frame[columns.names]
 
     def unlike(self, outlyingness: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Rows farther from all training rows than these are from each other, but for one in two hundred."""

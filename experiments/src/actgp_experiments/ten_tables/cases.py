@@ -56,7 +56,7 @@ def passengers(random: Random, rows: int) -> pd.DataFrame:
 
 def homes(random: Random, rows: int) -> pd.DataFrame:
     """Prices with a long tail, dates of sale, quarters as text, gaps."""
-    size, built = random.lognormal(4.4, 0.45, rows), random.integers(1890, 2022, rows)
+    size, built = random.lognormal(4.4, 0.75, rows), random.integers(1890, 2022, rows)
     quarter = random.choice(["Altstadt", "Hafen", "Nord", "Süd", "Wald"], rows, p=[0.1, 0.15, 0.3, 0.3, 0.15])
     level = pd.Series({"Altstadt": 0.5, "Hafen": 0.2, "Nord": -0.1, "Süd": 0.0, "Wald": 0.35})[quarter].to_numpy()
     day = random.integers(0, 2_500, rows)

@@ -72,12 +72,14 @@ def trees_of_labels(train: pd.DataFrame, y: Values, test: pd.DataFrame, y_test: 
 
 
 def _as_trees_take_it(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Dates as days, text as categories of the training rows, or left out if there are too many."""
+    """Dates as days, text as categories of the training rows; columns without values, and with too many, left out."""
     frames = []
     for frame in (train, test):
         columns = {}
         for name in frame.columns:
             values = frame[name]
+            if train[name].isna().all():
+                continue
             if pd.api.types.is_datetime64_any_dtype(values.dtype):
                 columns[name] = (values - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
             elif pd.api.types.is_bool_dtype(values.dtype) or pd.api.types.is_numeric_dtype(values.dtype):
