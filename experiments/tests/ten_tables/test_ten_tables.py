@@ -33,7 +33,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.import_module("actgp.tables.table"), "FEWEST_FOR_NETWORKS", 100)
 
 
-@pytest.mark.filterwarnings("ignore::actgp.FidelityWarning")
 @pytest.mark.parametrize("name", list(CASES))
 def test_from_the_file_to_the_page(name: str, tmp_path: Path) -> None:
     found = run_case(name, tmp_path, rows=ROWS.get(name, FEW), effort="fast", fast=name == "many")
