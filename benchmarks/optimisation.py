@@ -5,9 +5,9 @@ python -m benchmarks.optimisation --times          (adds what fits and posterior
 python -m benchmarks.optimisation --report         (writes table and curves from what is there)
 
 Each run begins with Sobol points, the same for all models, and adds one evaluation at a time, where log expected
-improvement is largest. There is no noise. Models are made anew after each evaluation; the deep GP and VBLL take over
-the parameters that they had, but for some fresh starts, and `SingleTaskGP` is fitted as BoTorch fits it. All functions
-and models have their first seed before any has its second.
+improvement is largest. There is no noise. Models are made anew after each evaluation; the deep GP takes over the
+parameters that it had, and so does VBLL but for some fresh starts; `SingleTaskGP` is fitted as BoTorch fits it. All
+functions and models have their first seed before any has its second.
 """
 
 import math
@@ -94,15 +94,21 @@ class Exact:
 
 
 class Deep:
-    """`DeepGPModel`, as a Gaussian."""
+    """`DeepGPModel`, as a Gaussian.
 
-    def __init__(self) -> None:
+    Args:
+        fresh: After so many evaluations it begins anew; never, if None.
+    """
+
+    def __init__(self, fresh: int | None = None) -> None:
         self.last: DeepGPModel | None = None
+        self.fresh = fresh
 
     def model(self, X: Tensor, y: Tensor) -> DeepGPModel:
         """Fits, from where it was."""
         model = DeepGPModel(X, y)
-        self.last = (model if self.last is None or len(X) % 10 == 0 else model.warm_start(self.last)).fit()
+        anew = self.last is None or (self.fresh is not None and len(X) % self.fresh == 0)
+        self.last = (model if anew else model.warm_start(self.last)).fit()
         return self.last
 
     def __call__(self, X: Tensor, y: Tensor) -> AcquisitionFunction:
@@ -145,6 +151,7 @@ class LastLayer:
 MODELS: dict[str, Callable[[], Callable[[Tensor, Tensor], AcquisitionFunction]]] = {
     "SingleTaskGP": Exact,
     "DeepGPModel": Deep,
+    "DeepGPModel, anew every 10": lambda: Deep(fresh=10),
     "DeepGPModel, functions": DeepFunctions,
     "VBLL": LastLayer,
 }

@@ -12,8 +12,9 @@ def main(folder: Path) -> None:
         names = file.namelist()
         metadata = next(file.read(name).decode() for name in names if name.endswith("METADATA"))
     root = Path(__file__).parent.parent
-    sources = {str(path.relative_to(root / "src")) for path in (root / "src" / "actgp").rglob("*.py")}
-    sources |= {"actgp/py.typed", "actgp/distil/student.js"}
+    files = [path for path in (root / "src" / "actgp").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    sources = {path.relative_to(root / "src").as_posix() for path in files}
+    assert "actgp/py.typed" in sources
     information = {name for name in names if ".dist-info/" in name}
     # The sources, all of them and nothing else: no tests, no experiments, no data.
     assert set(names) - information == sources, sorted(set(names) - information ^ sources)

@@ -1,6 +1,7 @@
 """The UCI grid on a generated stand-in: durable, resumable, reproducible."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from actgp.cli import command_line
 from actgp_experiments.baselines import OurDeepGP, Settings
 from actgp_experiments.datasets import DatasetUnavailable, Regression
 from actgp_experiments.store import Store
-from actgp_experiments.uci import ABLATIONS, Cell, grid_cells, missing, run_cell, run_grid
+from actgp_experiments.uci import ABLATIONS, Cell, grid_cells, missing, run_cell, run_grid, stale
 from actgp_experiments.uci import cells as cells_module
 from actgp_experiments.uci import grid as grid_module
 from actgp_experiments.uci.cells import copied, standardised
@@ -97,6 +98,17 @@ def test_results_are_stored_as_they_come_and_a_rerun_does_what_is_missing(tmp_pa
     list(run_grid(left, store, TINY, jobs=1))
     assert missing(wanted, store, TINY) == []
     assert len(store.path.read_text().splitlines()) == 4
+
+
+def test_results_of_another_revision_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "uci.jsonl")
+    wanted = grid_cells(["energy"], ["NN", "NN+TS"], 1, TINY)
+    for cell, made_by in zip(wanted, ("one", "two"), strict=True):
+        store.append(asdict(cell) | {"configuration": asdict(TINY), "revision": made_by})
+    monkeypatch.setattr("actgp_experiments.store.revision", lambda: "two")
+    assert stale(wanted, store, TINY) == ["NN"]
+    assert missing(wanted, store, TINY) == []
+    assert missing(wanted, store, TINY, again=True) == wanted[:1]
 
 
 def test_ablations_leave_one_thing_out_each(monkeypatch: pytest.MonkeyPatch) -> None:

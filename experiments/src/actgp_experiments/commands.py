@@ -27,6 +27,7 @@ from actgp_experiments.tables import render_tables, write_tables
 
 run = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True, add_completion=False)
 
+Again = Annotated[bool, typer.Option(help="Also what other revisions of the code have stored.")]
 Quick = Annotated[bool, typer.Option(help="Few steps and splits: minutes, to see that it runs.")]
 
 
@@ -54,9 +55,10 @@ def uci(
     dask: Dask = None,
     results: Results = None,
     quick: Quick = False,
+    again: Again = False,
 ) -> None:
     """Contestants × data sets × splits; each result is stored as it comes, and a rerun does what is missing."""
-    _run_cells("uci", data or UCI, model or list(grid.CONTESTANTS), splits, dask or jobs, results, quick)
+    _run_cells("uci", data or UCI, model or list(grid.CONTESTANTS), splits, dask or jobs, results, quick, again)
 
 
 @run.command()
@@ -67,9 +69,10 @@ def ablation(
     dask: Dask = None,
     results: Results = None,
     quick: Quick = False,
+    again: Again = False,
 ) -> None:
     """Our default, and the same with one ingredient taken out at a time; like the grid in everything else."""
-    _run_cells("ablation", data or grid.ABLATED, list(grid.ABLATIONS), splits, dask or jobs, results, quick)
+    _run_cells("ablation", data or grid.ABLATED, list(grid.ABLATIONS), splits, dask or jobs, results, quick, again)
 
 
 def _run_cells(
@@ -80,13 +83,19 @@ def _run_cells(
     jobs: int | str,
     results: Path | None,
     quick: bool,
+    again: bool,
 ) -> None:
     settings = grid.QUICK if quick else Settings()
     splits = 1 if quick else splits
     store = Store(_results_file(name, results, quick))
     with plainly(OSError, ValueError):
         wanted = grid.grid_cells(data, models, splits, settings)
-        left = grid.missing(wanted, store, settings)
+        left = grid.missing(wanted, store, settings, again=again)
+        stale = [] if again else grid.stale(wanted, store, settings)
+    if stale:
+        console.print(
+            f"stored by another revision of the code, with other defaults perhaps: {', '.join(stale)}; --again"
+        )
     for record in _with_progress(grid.run_grid(left, store, settings, jobs), len(wanted), len(left), store):
         metrics = record["metrics"]
         console.print(
@@ -134,7 +143,7 @@ def bring(
     data: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated. All eight by default.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="A contestant; may be repeated. All by default.")] = None,
     leave_out: Annotated[list[str] | None, typer.Option(help="A contestant to leave out; may be repeated.")] = None,
-    again: Annotated[bool, typer.Option(help="Also what other revisions of the code have stored.")] = False,
+    again: Again = False,
     jobs: Jobs = -1,
     results: Results = None,
     quick: Quick = False,

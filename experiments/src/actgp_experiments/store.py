@@ -10,7 +10,8 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -147,6 +148,23 @@ def versions() -> dict[str, str]:
     }
 
 
+def missing_cells(wanted: Sequence[C], stored: Mapping[C, Record], *, again: bool) -> list[C]:
+    """The cells that are still to be run.
+
+    Args:
+        wanted: Those to be there.
+        stored: Of each cell the record that was written last.
+        again: Whether results of other revisions of the code do not count.
+    """
+    return [cell for cell in wanted if cell not in stored or (again and is_stale(stored[cell]))]
+
+
+def is_stale(record: Record) -> bool:
+    """Whether another revision of the code, with other defaults perhaps, has made a result."""
+    return record.get("revision") != revision()
+
+
+@cache
 def revision() -> str:
     """Of the code that runs, as git has it; with a plus sign if some of it is not committed, and empty outside git."""
     here = Path(__file__).parent

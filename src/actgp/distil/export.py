@@ -140,7 +140,7 @@ def export(
 def _module(model: object, num_samples: int | None) -> tuple[nn.Module, torch.dtype]:
     """What is written, and the precision that it computes in."""
     if isinstance(model, Student):
-        return model, model.features.x.centre.dtype
+        return model, model.dtype
     deep, scaling, own = inside(model)
     if not isinstance(deep, DeepGP):
         raise TypeError(

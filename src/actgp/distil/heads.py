@@ -35,11 +35,18 @@ SMALLEST = 1e-12
 
 
 class SmallNetwork(nn.Module):
-    """Two hidden layers, which give zeros at first. Weights are [inputs, outputs], for the fastest product."""
+    """Two hidden layers, which give zeros at first. Weights are [inputs, outputs], for the fastest product.
 
-    def __init__(self, num_inputs: int, num_outputs: int, generator: torch.Generator | None) -> None:
+    Args:
+        num_inputs: F.
+        num_outputs: G.
+        width: Of each hidden layer.
+        generator: Draws the weights.
+    """
+
+    def __init__(self, num_inputs: int, num_outputs: int, width: int, generator: torch.Generator | None) -> None:
         super().__init__()
-        widths = [num_inputs, WIDTH, WIDTH, num_outputs]
+        widths = [num_inputs, width, width, num_outputs]
         sizes = list(pairwise(widths))
         weights = [torch.randn(before, after, generator=generator) * before**-0.5 for before, after in sizes[:-1]]
         self.weights = nn.ParameterList([*weights, torch.zeros(sizes[-1])])
@@ -82,7 +89,7 @@ class ValueHead(nn.Module):
         super().__init__()
         self.num_outputs, C = num_outputs, len(noise_weights)
         self.sizes = [1, 1, C, NORMALS, NORMALS, NORMALS]
-        self.network = SmallNetwork(num_features, num_outputs * sum(self.sizes), generator)
+        self.network = SmallNetwork(num_features, num_outputs * sum(self.sizes), WIDTH, generator)
         self.shifts = nn.Parameter(torch.zeros(num_outputs, sum(self.sizes)))  # the same everywhere
         offsets, spreads = torch.linspace(-1.0, 1.0, NORMALS), torch.zeros(NORMALS)
         with torch.no_grad():
@@ -132,7 +139,7 @@ class ClassHead(nn.Module):
         super().__init__()
         C = len(logits)
         self.sizes = [C, 1, C]
-        self.network = SmallNetwork(num_features, sum(self.sizes), generator)
+        self.network = SmallNetwork(num_features, sum(self.sizes), WIDTH, generator)
         self.register_buffer("logits", logits.clone())
 
     def forward(self, along: Along, features: Float[Tensor, "N F"]) -> Classes:

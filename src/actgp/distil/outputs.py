@@ -109,6 +109,12 @@ def joined(parts: Sequence[Outputs]) -> Outputs:
     return Normals(*(torch.cat(each, dim) for each, dim in zip(zip(*parts, strict=True), rows, strict=True)))
 
 
+def in_precision(outputs: Outputs, dtype: torch.dtype) -> Outputs:
+    """The same in another precision."""
+    converted = [values.to(dtype) for values in outputs]
+    return Classes(*converted) if isinstance(outputs, Classes) else Normals(*converted)
+
+
 def normal_cdf(z: Tensor) -> Tensor:
     """Φ(z)."""
     return 0.5 * (1.0 + torch.erf(z * 0.5**0.5))

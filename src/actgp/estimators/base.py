@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from torch import Tensor
 
 from actgp import checks
-from actgp.distil import Classes, Inside, Normals, Scaling, distribution, inside, joined
+from actgp.distil import Classes, Inside, Normals, Scaling, Student, distill, distribution, inside, joined
 from actgp.estimators.columns import Matrix
 from actgp.estimators.encoding import Encoding
 from actgp.estimators.fitted import Fitted
@@ -62,6 +62,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     """
 
     model_: DeepGP | Mixture
+    student_: Student | None
     report_: TableFit | FitResult
 
     def __init__(
@@ -104,6 +105,15 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
             current = getattr(self, part)
             setattr(self, part, replace(PARTS[part]() if current is None else current, **{field: value}))
         return self
+
+    def distill(self, X: ArrayLike) -> Student:
+        """Makes a student of the fitted model (`actgp.distill`) on rows such as those of `fit`, and returns it.
+
+        It is kept as `student_`, and saved with the estimator. It is given the numbers that rows become:
+        `student_.predict(torch.from_numpy(estimator.encode(X)))`, in the units of y.
+        """
+        self.student_ = distill(self, torch.from_numpy(self.encode(X)))
+        return self.student_
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the fitted estimator to a file, all of it at once; `actgp.load` reads it."""
@@ -227,6 +237,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         validate_data(self, rows.given, skip_check_array=True)  # the number and the names of the columns
         self.surroundings_ = Surroundings.of(inputs, torch.Generator().manual_seed(SEED))
         self.model_, self.recipe_, self.input_scaler_, self.columns_ = model, recipe, scaler, rows.columns
+        self.student_ = None  # that of an earlier fit knows nothing of this one
 
     def encode(self, X: ArrayLike) -> Matrix:
         """The numbers that rows become before they are standardised, [N, len(columns_.outputs)].

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from actgp import checks
+from actgp.distil import SavedStudent
 from actgp.estimators.encoding import Encoding
 from actgp.estimators.surroundings import Surroundings
 from actgp.models import DeepGP, Mixture
@@ -107,6 +108,7 @@ class Fitted(ABC):
         inputs: What standardises X.
         columns: What was understood of the columns of X.
         surroundings: Some of the rows.
+        student: The model's student, if it has one.
     """
 
     model: DeepGP | Mixture
@@ -114,6 +116,7 @@ class Fitted(ABC):
     inputs: Standardisation
     columns: Encoding
     surroundings: Surroundings
+    student: SavedStudent | None
 
     @abstractmethod
     def estimator(self) -> Any:
@@ -123,7 +126,8 @@ class Fitted(ABC):
     def shared(estimator: Any) -> dict[str, Any]:
         """These attributes, of a fitted estimator."""
         inputs, columns = Standardisation.of(estimator.input_scaler_), estimator.columns_
-        known = {"columns": columns, "surroundings": estimator.surroundings_}
+        student = None if estimator.student_ is None else SavedStudent.of(estimator.student_)
+        known = {"columns": columns, "surroundings": estimator.surroundings_, "student": student}
         return {"model": estimator.model_, "recipe": estimator.recipe_, "inputs": inputs, **known}
 
     def check(self, likelihood: type[Likelihood]) -> None:
@@ -153,4 +157,5 @@ class Fitted(ABC):
             estimator.feature_names_in_ = np.array(self.columns.names, dtype=object)
         estimator.n_features_in_, estimator.columns_ = len(self.columns), self.columns
         estimator.model_, estimator.recipe_ = self.model, self.recipe
+        estimator.student_ = None if self.student is None else self.student.student()
         estimator.input_scaler_, estimator.surroundings_ = self.inputs.scaler(), self.surroundings

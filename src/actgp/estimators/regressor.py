@@ -55,6 +55,7 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         recipe_: How a single deep GP was trained; None for a mixture.
         report_: Weights and scores of the members of a mixture; of a single deep GP, the `FitResult` of its training.
         surroundings_: Some rows of X: what `outlyingness` and `feature_relevance_` are computed from.
+        student_: What `distill` makes; None before.
         input_scaler_: Standardises X.
         target_scaler_: Standardises y.
         n_features_in_: The number of columns of X.

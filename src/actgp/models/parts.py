@@ -34,6 +34,9 @@ def predict_in_parts(
         targets: Columns of a data set that are no inputs.
         rows: The most in a part.
 
+    Returns:
+        The predictions of one part after the other.
+
     Example:
         >>> import actgp, torch
         >>> model = actgp.deep_gp(input_dim=2, num_layers=2, num_inducing=8)
