@@ -13,17 +13,13 @@ import pytest
 from actgp.distil import distill
 from actgp.page import numbers
 from actgp.tabular import Fitting, Settings, fit_frame, read_table
-from actgp.training import Recipe
 
 
 @pytest.fixture(scope="session")
 def quick() -> Iterator[None]:
     """Students that have hardly learnt anything."""
-    stand_in, compact = (importlib.import_module(f"actgp.{name}") for name in ("distil.stand_in", "tabular.compact"))
+    compact = importlib.import_module("actgp.tabular.compact")
     with pytest.MonkeyPatch.context() as patch:
-        recipe = Recipe(network_steps=60, num_steps=5, validation=0.0, num_samples=1, use_all_rows=False)
-        patch.setattr(stand_in, "RECIPE", recipe)
-        patch.setattr(stand_in, "NUM_INDUCING", 16)
         patch.setattr(compact, "distill", partial(distill, num_places=200, num_steps=20))
         yield
 
