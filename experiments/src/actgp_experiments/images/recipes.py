@@ -37,5 +37,5 @@ class NetworkRecipe:
 RECIPES = {
     "mnist": NetworkRecipe(128, 8, 128, 0.05, translation=2),
     "fashion_mnist": NetworkRecipe(128, 12, 128, 0.05, flips=True),
-    "cifar10": NetworkRecipe(None, 10, 256, 0.3, translation=4, flips=True),
+    "cifar10": NetworkRecipe(None, 14, 256, 0.3, translation=4, flips=True),
 }
