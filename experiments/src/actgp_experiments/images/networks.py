@@ -73,11 +73,11 @@ class Networks:
             network.load_state_dict(archive.read(path, KIND).tensors)
             return network.eval()
         path.parent.mkdir(parents=True, exist_ok=True)
+        document = {"recipe": asdict(self.recipe), "dropout": dropout, "seed": seed, "revision": revision()}
         rows = self.rows(seed).train
         with torch.enable_grad():
             X, y = self.images.X_train[rows], self.images.y_train[rows]
             train(network, X, y, self.recipe, seed, path.with_suffix(".unfinished"), report)
-        document = {"recipe": asdict(self.recipe), "dropout": dropout, "seed": seed, "revision": revision()}
         archive.write(path, KIND, document, network.state_dict())
         return network
 
