@@ -79,7 +79,7 @@ def judged_images(images: Images, data: str, settings: ImageSettings) -> Iterato
 def run_cells_of(cells: Sequence[Cell], settings: ImageSettings, folder: Path) -> list[Record]:
     """Fits and judges contestants on one set of images; networks that were trained are taken from the folder."""
     torch.set_num_threads(1)  # sums of one thread have one order
-    data = cells[0].data
+    data, code = cells[0].data, revision()  # of what is run, whatever is changed meanwhile
     images = some_images(data, settings)
     networks = Networks(images, settings, folder)
     # Ensembles are made of others, which are fitted for them if they are not wanted for themselves.
@@ -115,7 +115,7 @@ def run_cells_of(cells: Sequence[Cell], settings: ImageSettings, folder: Path) -
             found[Cell(data, 0, name)] = _mixed([found[member] for member in members])
             parts = [seconds[member] for member in members]
             seconds[Cell(data, 0, name)] = Seconds(sum(p.train for p in parts), sum(p.predict for p in parts))
-    return [_record(cell, found[cell], seconds[cell], images, settings) for cell in cells]
+    return [_record(cell, found[cell], seconds[cell], images, settings) | {"revision": code} for cell in cells]
 
 
 def _mixed(members: Sequence[dict[Place, Found]]) -> dict[Place, Found]:
@@ -143,7 +143,6 @@ def _record(cell: Cell, found: dict[Place, Found], seconds: Seconds, images: Ima
         "rows": {"train": len(images.y_train), "test": len(images.y_test)},
         "configuration": asdict(settings),
         "versions": versions(),
-        "revision": revision(),
     }
 
 

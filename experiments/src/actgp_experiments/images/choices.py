@@ -59,6 +59,7 @@ OPTIONS = {
 def run_choices(data: str, seed: int, settings: ImageSettings, folder: Path) -> Iterator[Record]:
     """The scores of each option, and of the network alone."""
     torch.set_num_threads(1)
+    code = revision()
     bench = Bench(Networks(some_images(data, settings), settings, folder), seed)
     networks = bench.networks
     rows = networks.rows(seed)
@@ -68,7 +69,7 @@ def run_choices(data: str, seed: int, settings: ImageSettings, folder: Path) -> 
         g = torch.Generator().manual_seed(seed)
         model, _ = convert(bench.network, X[some], y[some], **asdict(option), generator=g)
         if option == OPTIONS[data][0]:
-            yield {"data": data, "seed": seed, "option": None, **_judge(model, X[chosen], y[chosen])}
+            yield {"data": data, "seed": seed, "option": None, **_judge(model, X[chosen], y[chosen]), "revision": code}
         found = soften(model, X[held], y[held], generator=g)
         yield {
             "data": data,
@@ -76,7 +77,7 @@ def run_choices(data: str, seed: int, settings: ImageSettings, folder: Path) -> 
             "option": asdict(option),
             "softening": found._asdict(),
             **_judge(model, X[chosen], y[chosen]),
-            "revision": revision(),
+            "revision": code,
         }
 
 
