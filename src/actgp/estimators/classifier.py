@@ -16,7 +16,7 @@ from torch import Tensor
 from actgp.estimators.base import DGPEstimator
 from actgp.estimators.fitted import Fitted, Labels
 from actgp.likelihoods import BernoulliLogitLikelihood
-from actgp.models import MixedPrediction, Mixture, Prediction
+from actgp.models import DeepGP, MixedPrediction, Mixture, Prediction
 from actgp.models.build import check_layers
 from actgp.models.edge import forget_beyond
 from actgp.persistence import savable
@@ -86,6 +86,7 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
             layers = check_layers(self.layers)
             self._train(rows, numbers, 1 if binary else C, layers, likelihood)
             if layers.horizon is None:
+                assert isinstance(self.model_, DeepGP)
                 forget_beyond(self.model_, torch.from_numpy(self.input_scaler_.transform(rows.numbers)))
         else:
             self._train_mixture(rows, numbers)
