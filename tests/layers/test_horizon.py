@@ -111,11 +111,11 @@ def test_the_data_say_where_it_is(depth: int, generator: torch.Generator) -> Non
     radius = actgp.forget_beyond(model, X)
     h = model.hidden_means(X)[-1]
     outermost = last.kernel.polar(h).radius.max()
-    assert radius == last.horizon == pytest.approx(1.2 * outermost.item())
+    assert radius == last.horizon == pytest.approx(1.4 * outermost.item())
     assert torch.equal(model.mean(X), mean)
     added = last(h).variance - before
     prior = last.kernel(h, diag=True).unsqueeze(-1)
-    assert (added / prior).max().item() == pytest.approx(1.2**-16, rel=1e-3)
+    assert (added / prior).max().item() == pytest.approx(1.4**-16, rel=1e-2)
     assert (added / prior).median().item() < 0.01
     far = model.predict(30 * X[X.norm(dim=1) > 0.9], num_samples=5).probabilities
     torch.testing.assert_close(far, torch.full_like(far, 1 / 3), atol=0.05, rtol=0)
