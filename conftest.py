@@ -48,7 +48,7 @@ def seeded() -> None:
 @pytest.fixture
 def small_conversions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer rows for each sweep of a conversion, which small networks do not need."""
-    sweeps, rows, build = (importlib.import_module(f"actgp.convert.{name}") for name in ("sweeps", "rows", "build"))
+    sweeps, rows, build = (importlib.import_module(f"actgp.weights.{name}") for name in ("sweeps", "rows", "build"))
     monkeypatch.setattr(sweeps, "ROWS", 400)
     monkeypatch.setattr(sweeps, "SWEEPS", 6)
     monkeypatch.setattr(rows, "JUDGED", 300)

@@ -12,7 +12,7 @@ nox.options.default_venv_backend = "uv"
 TOOLS = ("beartype", "hypothesis", "pandas", "polars", "pyarrow", "pytest>=8", "pytest-xdist")
 # Everything but BoTorch's model, students, and what is about the repository rather than the library.
 PARTS = ("activations", "convert", "estimators", "features", "fused", "kernels", "layers", "likelihoods", "models")
-PARTS += ("persistence", "sphere", "tables", "training", "uncertain", "test_autocast.py", "test_linalg.py")
+PARTS += ("persistence", "sphere", "tables", "training", "uncertain", "weights", "test_autocast.py", "test_linalg.py")
 RELEASES = [("3.11", "lowest-direct"), *((python, "highest") for python in ("3.11", "3.12", "3.13", "3.14"))]
 
 

@@ -1,4 +1,4 @@
-"""How close converted networks come: the table of docs/convert.md.
+"""How close converted networks come: the table of docs/weights.md.
 
 python -m benchmarks.conversions     (results/conversions.jsonl; run again, it does what is missing)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from actgp import cli
 from actgp.cli import command_line
+from actgp.cli import plug_ins as commands
 
 PLUG_IN = """
 import typer
@@ -92,8 +92,8 @@ def plug_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "absent": "plug_in:nothing",
         "number": "plug_in:number",
     }
-    entries = [EntryPoint(name, value, cli.PLUG_INS) for name, value in values.items()]
-    monkeypatch.setattr(cli, "entry_points", lambda group: [entry for entry in entries if entry.group == group])
+    entries = [EntryPoint(name, value, commands.PLUG_INS) for name, value in values.items()]
+    monkeypatch.setattr(commands, "entry_points", lambda group: [entry for entry in entries if entry.group == group])
 
 
 @pytest.mark.usefixtures("plug_ins")
@@ -119,5 +119,5 @@ def test_a_command_that_cannot_be_loaded_says_why_and_leaves_others_alone(name: 
 
 
 def test_without_other_distributions_their_commands_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "entry_points", lambda group: [])
+    monkeypatch.setattr(commands, "entry_points", lambda group: [])
     assert "No such command 'report'" in refused("report")

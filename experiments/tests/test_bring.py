@@ -82,9 +82,9 @@ def test_a_rerun_does_what_is_missing_or_of_another_revision(tmp_path: Path, mon
     assert len(wanted) == 6
     assert [record["layers"] for record in run_grid(wanted[:1], store, TINY, 1)] == [2]
     assert missing(wanted, store, TINY) == wanted[1:]
-    monkeypatch.setattr("actgp_experiments.bring.grid.revision", lambda: "one")
+    monkeypatch.setattr("actgp_experiments.store.revision", lambda: "one")
     assert missing(wanted, store, TINY, again=True) == wanted[1:]
-    monkeypatch.setattr("actgp_experiments.bring.grid.revision", lambda: "two")
+    monkeypatch.setattr("actgp_experiments.store.revision", lambda: "two")
     assert missing(wanted, store, TINY, again=True) == wanted
     with pytest.raises(ValueError, match="must have the same configuration, got another one"):
         missing(wanted, store, QUICK)

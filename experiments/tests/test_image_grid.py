@@ -179,10 +179,10 @@ def test_results_are_stored_and_a_rerun_does_what_is_missing(tmp_path: Path) -> 
     store = Store(tmp_path / "images.jsonl")
     wanted = grid_cells(["mnist", "fashion_mnist"], ["NN+TS", "NN"], 2)
     assert [cell.model for cell in wanted[:4]] == ["NN", "NN", "NN+TS", "NN+TS"]
-    list(run_grid(wanted[:3], store, TINY, tmp_path, num_jobs=1))
+    list(run_grid(wanted[:3], store, TINY, tmp_path, jobs=1))
     left = missing(wanted, store, TINY)
     assert left == wanted[3:]
-    list(run_grid(left, store, TINY, tmp_path, num_jobs=1))
+    list(run_grid(left, store, TINY, tmp_path, jobs=1))
     assert missing(wanted, store, TINY) == []
     with pytest.raises(ValueError, match="results in one file must have the same configuration, got another one in"):
         missing(wanted, store, ImageSettings())

@@ -55,6 +55,6 @@ def test_nothing_runs_if_its_result_could_not_be_stored(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path, tmp_path / "file" / "uci.jsonl"):
         with pytest.raises(OSError, match="results must go to a file that can be written, got .*; choose another one"):
-            list(run_cells(cell, ["a"], Store(path), num_jobs=1))
+            list(run_cells(cell, ["a"], Store(path), jobs=1))
     with pytest.raises(IsADirectoryError, match="results must be a file, got the directory .*; add a file name"):
         Store(tmp_path).records()

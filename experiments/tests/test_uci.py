@@ -1,6 +1,7 @@
 """The UCI grid on a generated stand-in: durable, resumable, reproducible."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from actgp.cli import command_line
 from actgp_experiments.baselines import OurDeepGP, Settings
 from actgp_experiments.datasets import DatasetUnavailable, Regression
 from actgp_experiments.store import Store
-from actgp_experiments.uci import ABLATIONS, Cell, grid_cells, missing, run_cell, run_grid
+from actgp_experiments.uci import ABLATIONS, Cell, grid_cells, missing, run_cell, run_grid, stale
 from actgp_experiments.uci import cells as cells_module
 from actgp_experiments.uci import grid as grid_module
 from actgp_experiments.uci.cells import copied, standardised
@@ -88,15 +89,26 @@ def test_results_are_stored_as_they_come_and_a_rerun_does_what_is_missing(tmp_pa
     store = Store(tmp_path / "new" / "uci.jsonl")
     wanted = grid_cells(["energy", "energy"], ["NN", "NN+TS", "NN"], 2, TINY)
     assert len(wanted) == 4  # each once
-    running = run_grid(wanted, store, TINY, num_jobs=1)
+    running = run_grid(wanted, store, TINY, jobs=1)
     next(running)
     assert len(store.records()) == 1  # on the disk before the next one is asked for
     running.close()  # an interrupt
     left = missing(wanted, store, TINY)
     assert len(left) == 3
-    list(run_grid(left, store, TINY, num_jobs=1))
+    list(run_grid(left, store, TINY, jobs=1))
     assert missing(wanted, store, TINY) == []
     assert len(store.path.read_text().splitlines()) == 4
+
+
+def test_results_of_another_revision_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "uci.jsonl")
+    wanted = grid_cells(["energy"], ["NN", "NN+TS"], 1, TINY)
+    for cell, made_by in zip(wanted, ("one", "two"), strict=True):
+        store.append(asdict(cell) | {"configuration": asdict(TINY), "revision": made_by})
+    monkeypatch.setattr("actgp_experiments.store.revision", lambda: "two")
+    assert stale(wanted, store, TINY) == ["NN"]
+    assert missing(wanted, store, TINY) == []
+    assert missing(wanted, store, TINY, again=True) == wanted[:1]
 
 
 def test_ablations_leave_one_thing_out_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,12 +125,12 @@ def test_ablations_leave_one_thing_out_each(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_line_that_was_cut_off_is_done_again_and_hurts_no_other(tmp_path: Path) -> None:
     store = Store(tmp_path / "uci.jsonl")
     wanted = grid_cells(["energy"], ["NN"], 2, TINY)
-    list(run_grid(wanted, store, TINY, num_jobs=1))
+    list(run_grid(wanted, store, TINY, jobs=1))
     text = store.path.read_text()
     store.path.write_text(text[: len(text) - 40])
     left = missing(wanted, store, TINY)
     assert len(left) == 1
-    list(run_grid(left, store, TINY, num_jobs=1))
+    list(run_grid(left, store, TINY, jobs=1))
     assert missing(wanted, store, TINY) == []
     assert len(store.records()) == 2
 
@@ -126,7 +138,7 @@ def test_a_line_that_was_cut_off_is_done_again_and_hurts_no_other(tmp_path: Path
 def test_cells_run_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_module, "run_cell", _named)
     wanted = grid_cells(["energy", "yacht"], ["NN"], 2, TINY)
-    found = list(run_grid(wanted, Store(tmp_path / "uci.jsonl"), TINY, num_jobs=2))
+    found = list(run_grid(wanted, Store(tmp_path / "uci.jsonl"), TINY, jobs=2))
     assert sorted((r["data"], r["split"]) for r in found) == [("energy", 0), ("energy", 1), ("yacht", 0), ("yacht", 1)]
 
 
@@ -137,7 +149,7 @@ def _named(cell: Cell, settings: Settings) -> dict[str, object]:
 def test_results_of_other_settings_are_refused(tmp_path: Path) -> None:
     store = Store(tmp_path / "uci.jsonl")
     wanted = grid_cells(["energy"], ["NN"], 1, TINY)
-    list(run_grid(wanted, store, TINY, num_jobs=1))
+    list(run_grid(wanted, store, TINY, jobs=1))
     with pytest.raises(ValueError, match="must have the same configuration, got another one in .*uci.jsonl; write to"):
         missing(wanted, store, Settings())
 

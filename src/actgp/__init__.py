@@ -4,7 +4,7 @@ import importlib
 import typing
 
 from actgp.activations import GELU, Activation, CustomActivation, ReLU, Softplus, Swish, Tanh, activation
-from actgp.convert import ConversionReport, LayerConversion, Softening, WeightsReport, convert, convert_weights, soften
+from actgp.convert import ConversionReport, Softening, convert, soften
 from actgp.distil import Exported, FidelityReport, FidelityWarning, Student, distill, export
 from actgp.features import (
     ActivatedFeatures,
@@ -39,6 +39,7 @@ from actgp.models import (
     diagnose,
     forget_beyond,
     hybrid,
+    predict_in_parts,
 )
 from actgp.sphere import (
     Spectrum,
@@ -51,9 +52,10 @@ from actgp.sphere import (
     zonal_series,
 )
 from actgp.tables import TableFit, fit_table
-from actgp.training import FitResult, Recipe, Step, fit, log_prior, start_network, start_posterior
+from actgp.training import FitResult, Loss, Recipe, Step, fit, log_prior, start_network, start_posterior
 from actgp.uncertain import UncertaintyReport, uncertain
 from actgp.version import __version__ as __version__
+from actgp.weights import LayerConversion, WeightsReport, convert_weights
 
 if typing.TYPE_CHECKING:
     from actgp.estimators import DGPClassifier, DGPRegressor
@@ -85,6 +87,7 @@ __all__ = [
     "InducingPoints",
     "LayerConversion",
     "Layers",
+    "Loss",
     "MatchedKernel",
     "MixedPrediction",
     "Mixture",
@@ -123,6 +126,7 @@ __all__ = [
     "log_prior",
     "normalised_gegenbauer",
     "num_harmonics",
+    "predict_in_parts",
     "soften",
     "spectrum",
     "start_network",

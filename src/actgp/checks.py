@@ -47,6 +47,15 @@ def positive(value: float, name: str) -> float:
     return number
 
 
+def levels(values: Iterable[float]) -> list[float]:
+    """Returns `values` as floats between 0 and 1."""
+    numbers = [real(value, "a level", example=0.95) for value in values]
+    for number in numbers:
+        if not 0.0 < number < 1.0:
+            raise ValueError(f"levels must lie between 0 and 1, got {number}; pass e.g. [0.05, 0.5, 0.95]")
+    return numbers
+
+
 def choice(value: T, name: str, options: Iterable[T]) -> T:
     """Returns `value` if it is one of `options`."""
     known = list(options)

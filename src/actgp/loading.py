@@ -8,22 +8,23 @@ import torch
 from torch import nn
 
 from actgp.convert.anchor import anchor_from_file
-from actgp.convert.split import split
 from actgp.distil import SavedStudent, Student
 from actgp.models import GPR, SGPR, DeepGP, FeatureScale, Mixture
 from actgp.persistence import SavedBackbone, archive, parts_of, rebuild
+from actgp.weights.split import split
 
 if TYPE_CHECKING:
     from actgp.estimators import DGPClassifier, DGPRegressor
+    from actgp.tabular import TableModel
 
-MODEL, ESTIMATOR, STUDENT = "model", "estimator", "student"
+MODEL, ESTIMATOR, STUDENT, TABLE = "model", "estimator", "student", "table"
 BACKBONE = "backbone."  # before the names of its tensors
 
 
 def load(
     path: str | os.PathLike[str], *, backbone: nn.Module | None = None
-) -> "DeepGP | Mixture | SGPR | GPR | Student | DGPRegressor | DGPClassifier":
-    """Reads a model, a student or an estimator that its `save` has written; it predicts the same to the last bit.
+) -> "DeepGP | Mixture | SGPR | GPR | Student | DGPRegressor | DGPClassifier | TableModel":
+    """Reads what its `save` has written, of whatever kind it is; it predicts the same to the last bit.
 
     Args:
         path: The file.
@@ -31,6 +32,9 @@ def load(
             with any weights; it is given the saved tensors. Or the network that was given to `convert_weights`: its
             front is copied, and given the saved tensors. Or the network that was given to `convert`, likewise, with any
             weights.
+
+    Returns:
+        What was saved: a model, a student or an estimator.
 
     Example:
         >>> import actgp, tempfile
@@ -40,12 +44,12 @@ def load(
         ...     model = actgp.load(f"{directory}/model.actgp")
     """
     kind, document, tensors = archive.read(path)
-    if kind not in (MODEL, ESTIMATOR, STUDENT):
+    if kind not in (MODEL, ESTIMATOR, STUDENT, TABLE):
         raise ValueError(
             f"{os.fspath(path)!r} must hold a file of kind {MODEL!r} or {ESTIMATOR!r}, got {kind!r}; "
             "choose another file, or read this one with what wrote it"
         )
-    if kind == ESTIMATOR and backbone is not None:
+    if kind in (ESTIMATOR, TABLE) and backbone is not None:
         raise ValueError(f"an estimator must be loaded without a backbone, got {type(backbone).__name__}; leave it out")
     saved = SavedBackbone.of(document, tensors)
     backbone = as_saved(saved, backbone)
@@ -55,6 +59,11 @@ def load(
     if kind == STUDENT:
         student: Student = rebuild(document, tensors, None, SavedStudent).student()
         return student
+    if kind == TABLE:
+        table: TableModel = rebuild(
+            document, tensors, None, importlib.import_module("actgp.tabular.model").SavedTable
+        ).table()
+        return table
     estimators = importlib.import_module("actgp.estimators")  # only now: it imports scikit-learn
     return rebuild(document, tensors, None, estimators.Fitted).estimator()
 

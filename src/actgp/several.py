@@ -91,6 +91,13 @@ def parts_of_inputs(X: Rows) -> tuple[Tensor, ...]:
     return X.tensors if isinstance(X, Inputs) else (X,)
 
 
+def joined(parts: Sequence[Rows]) -> Rows:
+    """All rows of some parts, in order."""
+    tensors = tuple(torch.cat(values) for values in zip(*map(parts_of_inputs, parts), strict=True))
+    first = parts[0]
+    return Inputs(tensors, first.names) if isinstance(first, Inputs) else tensors[0]
+
+
 def call(network: Callable[..., Any], X: GivenRows) -> Any:
     """network(X), network(*X) for a tuple, network(**X) for a dictionary."""
     given = X.given if isinstance(X, Inputs) else X

@@ -56,6 +56,24 @@ def test_acquisition_functions_are_optimised(model: DeepGPModel, X: Tensor, name
     assert_close(fixed[:, 0], torch.full((q,), 0.3, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("matched", [False, True], ids=["functions", "moments"])
+@pytest.mark.filterwarnings("ignore:Optimization failed", "ignore:A not p.d., added jitter")
+def test_constraints_on_inputs_and_pending_points(model: DeepGPModel, X: Tensor, matched: bool) -> None:
+    acquisition = qLogExpectedImprovement(model.moment_matched() if matched else model, values(X)[:, 0].max())
+    # −x₀ − x₁ ≥ −0.7
+    below = [(torch.tensor([0, 1]), torch.tensor([-1.0, -1.0], dtype=torch.float64), -0.7)]
+    found, value = best(acquisition, 1, inequality_constraints=below)
+    assert found.sum() <= 0.7 + 1e-6
+    assert value <= best(acquisition, 1)[1] + 1e-6
+    at = found.clone().requires_grad_()
+    acquisition(at.unsqueeze(0)).sum().backward()
+    assert torch.isfinite(at.grad).all()
+    # what is evaluated already, though its value is not known yet, is one of the q points
+    together = acquisition(torch.cat([found, X[:1]]).unsqueeze(0))
+    acquisition.set_X_pending(X[:1])
+    assert_close(acquisition(found.unsqueeze(0)), together)
+
+
 def test_samples_are_the_functions(two: DeepGPModel, points: Tensor) -> None:
     posterior = two.posterior(points)
     sampler = get_sampler(posterior, torch.Size([40]))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 import actgp
-from actgp.convert.anchor import Sight
+from actgp.convert.anchor import Sees, Sight
 from actgp.several import call
 
 ARCHITECTURES = architectures()
@@ -43,13 +43,18 @@ def test_the_mean_is_the_network(name: str) -> None:
 def trained(generator: torch.Generator, N: int = 300) -> tuple[nn.Module, Tensor, Tensor]:
     X = torch.randn(N, 2, generator=generator)
     y = (torch.sin(2 * X[:, 0]) + 0.1 * torch.randn(N, generator=generator))[:, None]
-    network = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 1))
+    return trained_on(X, y), X, y
+
+
+@torch.enable_grad()
+def trained_on(X: Tensor, y: Tensor) -> nn.Module:
+    network = nn.Sequential(nn.Linear(X.shape[1], 32), nn.ReLU(), nn.Linear(32, 1))
     optimiser = torch.optim.Adam(network.parameters(), 0.01)
     for _ in range(200):
         optimiser.zero_grad()
         (network(X) - y).square().mean().backward()
         optimiser.step()
-    return network, X, y
+    return network
 
 
 def test_a_fit_takes_the_network_along_and_says_where_it_is_to_be_trusted(generator: torch.Generator) -> None:
@@ -181,6 +186,58 @@ def test_what_a_gp_sees_of_each_network() -> None:
         model, report = actgp.convert(network, X, num_inducing=6)
         assert (report.num_inputs, report.head, report.num_features) == (inputs, head, features), name
         assert model.gp_layers[0].kernel.input_dim == (inputs + features or 1), name
+
+
+@pytest.mark.parametrize(
+    ("sees", "inputs", "features", "said"),
+    [
+        ("inputs and features", 6, 16, "6 inputs and the 16 features that enter layer 2"),
+        ("inputs", 6, 0, "6 inputs"),
+        ("features", 0, 16, "the 16 features that enter layer 2"),
+        ("outputs", 0, 0, "its outputs"),
+    ],
+)
+def test_what_a_gp_sees_can_be_chosen(sees: Sees, inputs: int, features: int, said: str, tmp_path: Path) -> None:
+    network, X = ARCHITECTURES["relu"]
+    model, report = actgp.convert(network, X, sees=sees, num_inducing=6)
+    assert (report.num_inputs, report.num_features, report.sees) == (inputs, features, said)
+    assert model.gp_layers[0].kernel.input_dim == (inputs + features or 1)
+    torch.testing.assert_close(model.mean(X), network(X)[:, 0].detach().view_as(model.mean(X)))
+    model.save(tmp_path / "model")
+    loaded = actgp.load(tmp_path / "model", backbone=network)
+    assert torch.equal(loaded.predict(X).epistemic, model.predict(X).epistemic)
+
+
+def test_what_a_gp_cannot_see_is_refused() -> None:
+    network, X = ARCHITECTURES["convolution"]
+    with pytest.raises(
+        ValueError, match=r"for sees='inputs', X must be matrices .* got \[\d+, .*\]; choose 'features'"
+    ):
+        actgp.convert(network, X, sees="inputs")
+    network, X = ARCHITECTURES["scripted"]
+    with pytest.raises(
+        ValueError, match="must call its last Linear layer once, .* no such layer in .*; choose 'inputs'"
+    ):
+        actgp.convert(network, X, sees="features")
+    with pytest.raises(ValueError, match=r"sees must be one of .*, got 'all'; choose one of those"):
+        actgp.convert(network, X, sees="all")  # type: ignore[arg-type]
+
+
+@torch.no_grad()
+def test_a_regression_is_less_sure_of_what_is_unlike_the_data(generator: torch.Generator) -> None:
+    X = torch.randn(400, 1, generator=generator) @ torch.ones(1, 4) + 0.2 * torch.randn(400, 4, generator=generator)
+    y = X.sum(1, keepdim=True).sin() + 0.1 * torch.randn(400, 1, generator=generator)
+    network = trained_on(X[:300], y[:300])
+    model, _ = actgp.convert(network, X[:300], y[:300], generator=generator)
+    actgp.fit(model, X[:300], y[:300], held_out=(X[300:], y[300:]), progress=False)
+    new = torch.randn(300, 1, generator=generator) @ torch.ones(1, 4) + 0.2 * torch.randn(300, 4, generator=generator)
+    mixed = torch.stack([column[torch.randperm(300, generator=generator)] for column in new.T], dim=1)
+    near, apart, far, farther = (model.predict(rows) for rows in (new, mixed, 5 * new, 25 * new))
+    assert apart.epistemic.median() > 1.5 * near.epistemic.median()
+    assert far.epistemic.median() > 3 * near.epistemic.median()
+    assert farther.epistemic.median() > 10 * far.epistemic.median()  # in the end with the square of the distance
+    assert far.variance.median() > near.variance.median()
+    assert farther.variance.median() > 3 * near.variance.median()
 
 
 @pytest.mark.parametrize("name", ["two inputs", "table"])

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import actgp
 
@@ -49,6 +49,21 @@ def test_the_exact_deep_gp_runs_in_onnx(deep: actgp.DeepGP, rows: Tensor, tmp_pa
     wanted = (prediction.mean, prediction.variance.sqrt(), prediction.epistemic.sqrt(), lower, upper)
     for values, own in zip(session(path).run(names, {"X": rows.numpy()}), wanted, strict=True):
         np.testing.assert_allclose(values, own.numpy(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("of", ["column", "row", "softened classes"])
+def test_converted_networks_run_in_onnx(of: str, rows: Tensor, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 3 if of == "softened classes" else 1)).double()
+    network = nn.Sequential(network, nn.Flatten(0)) if of == "row" else network
+    y = network(rows).detach()
+    targets = y.argmax(1).roll(7) if of == "softened classes" else y + 0.1 * torch.randn_like(y)
+    model, _ = actgp.convert(network, rows, targets, num_inducing=10)
+    if of == "softened classes":
+        softening = actgp.soften(model, rows, targets)
+        assert softening.strength > 0
+    actgp.fit(model, rows, targets, progress=False)
+    assert actgp.export(model, tmp_path / "model.onnx", rows).difference < 1e-5
 
 
 def test_what_is_not_the_models_is_not_kept(

@@ -1,8 +1,10 @@
 """JavaScript gives what the student gives."""
 
 import json
+import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from torch import Tensor
 import actgp
 from actgp.distil import javascript
 
+ROOT = Path(__file__).parents[2]
 node = pytest.mark.skipif(shutil.which("node") is None, reason="node runs JavaScript")
 SAY = "console.log(JSON.stringify(rows.map((x) => {const said = student.predict(x); return {said, ends: %s}})))"
 
@@ -56,6 +59,24 @@ def test_bad_rows(student: actgp.Student) -> None:
     ran = subprocess.run(["node", "-"], input=script, check=True, capture_output=True, text=True)
     refusal = "x must have 3 numbers, got 2; pass one for each column"
     assert json.loads(ran.stdout) == [True, 3, refusal]
+
+
+@node
+@pytest.mark.filterwarnings("ignore::actgp.FidelityWarning")
+def test_what_the_docs_show(generator: torch.Generator) -> None:
+    shown = re.search(r"```js\n(.*?)```", (ROOT / "docs" / "deploy.md").read_text(), re.DOTALL)
+    assert shown is not None
+    X = torch.rand(60, 2, generator=generator, dtype=torch.float64)
+    model = actgp.deep_gp(2, num_layers=1, num_inducing=8, generator=generator).double()
+    script = javascript(actgp.distill(model, X, num_places=100, num_steps=10))
+    ran = subprocess.run(
+        ["node", "-"],
+        input=f"{script}\n{shown[1]}\nconsole.log(lower[0] < said.mean[0] && said.mean[0] < upper[0])",
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout == "true\n"
 
 
 def test_refusals(student: actgp.Student) -> None:

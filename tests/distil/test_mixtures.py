@@ -1,16 +1,17 @@
 """A student of a mixture has its composed means, and the distance of its heaviest member of one layer."""
 
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
 
 import actgp
 from actgp.distil import outputs
-from actgp.distil import stand_in as stand_in_module
 from actgp.distil.mixed_trunk import MixedTrunk, nearest_member
+from actgp.estimators import base
 from actgp.models import Networks
 
 
@@ -60,6 +61,19 @@ def test_the_default_estimator_has_a_student(rows: Tensor, tmp_path: Path) -> No
 
 
 @pytest.mark.filterwarnings("ignore::actgp.FidelityWarning")
+def test_an_estimator_keeps_its_student(rows: Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "distill", partial(actgp.distill, num_places=100, num_steps=5))
+    X = {"number": rows[:29, 0].tolist(), "word": ["a", "b", "c"] * 9 + ["a", "b"]}
+    estimator = actgp.DGPRegressor(effort="fast", num_samples=4, random_state=0)
+    assert estimator.fit(pd.DataFrame(X), rows[:29, 1].numpy()).student_ is None
+    student = estimator.distill(pd.DataFrame(X))
+    estimator.save(tmp_path / "estimator")
+    loaded, numbers = actgp.load(tmp_path / "estimator").student_, torch.from_numpy(estimator.encode(pd.DataFrame(X)))
+    assert torch.equal(student.predict(numbers).mean, loaded.predict(numbers).mean)
+    assert estimator.fit(pd.DataFrame(X), rows[:29, 1].numpy()).student_ is None
+
+
+@pytest.mark.filterwarnings("ignore::actgp.FidelityWarning")
 def test_files_give_it_back(
     mixture: actgp.Mixture, rows: Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,12 +87,9 @@ def test_files_give_it_back(
 
 
 @pytest.mark.filterwarnings("ignore::actgp.FidelityWarning")
-def test_without_a_member_of_one_layer_another_model_stands_in(
-    mixture: actgp.Mixture, rows: Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_member_of_one_layer_another_model_stands_in(mixture: actgp.Mixture, rows: Tensor) -> None:
     alone = actgp.Mixture([], [mixture.members[3]], torch.ones(1).double(), mixture.networks).eval()
     assert nearest_member(alone) is None
-    monkeypatch.setattr(stand_in_module, "RECIPE", replace(stand_in_module.RECIPE, network_steps=20, num_steps=5))
     student = actgp.distill(alone, rows, num_places=200, num_steps=5, num_samples=2)
     assert isinstance(student.structure, actgp.DeepGP)
     assert student.predict(rows).mean.shape == (300,)

@@ -62,6 +62,24 @@ def test_intervals_hold_as_much_as_they_say(one_target: actgp.DGPRegressor, tabl
         one_target.predict_interval(X, level=2.0)
 
 
+def test_quantiles_are_where_densities_add_up(
+    one_target: actgp.DGPRegressor, two_targets: actgp.DGPRegressor, table: Data
+) -> None:
+    X, _ = table
+    lower, median, upper = one_target.quantile(X, [0.05, 0.5, 0.95]).T
+    np.testing.assert_allclose([lower, upper], one_target.predict_interval(X, level=0.9), rtol=1e-12)
+    np.testing.assert_array_equal(one_target.quantile(X, 0.5), median)
+    y = np.linspace(median[0] - 2_000, median[0], 20_001)
+    density = np.exp(one_target.log_density(np.repeat(X[:1], len(y), axis=0), y))
+    assert np.trapezoid(density, y) == pytest.approx(0.5, abs=1e-4)
+    rows = pd.DataFrame(X, columns=["first", "second"])
+    both = two_targets.quantile(rows, [0.3])
+    assert both.shape == (60, 2, 1)
+    np.testing.assert_allclose(both[..., 0], two_targets.predict_interval(rows, level=0.4)[0], rtol=1e-12)
+    with pytest.raises(ValueError, match=r"levels must lie between 0 and 1, got 1.0; pass e.g. \[0.05"):
+        one_target.quantile(X, [0.5, 1.0])
+
+
 def test_rows_do_not_depend_on_each_other(one_target: actgp.DGPRegressor, table: Data) -> None:
     X, _ = table
     together = one_target.predict(X, return_std=True)

@@ -78,6 +78,20 @@ def test_the_mean_is_that_of_the_prediction(X: Tensor) -> None:
     assert torch.allclose(model.mean(X), model.predict(X).mean)  # of members of one layer
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_means_alone_are_those_of_the_prediction(outputs: int, X: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = mixed(outputs)
+    for members, input_dim in ((model.given_inputs, D), (model.around_networks, D + outputs)):
+        first, last = deep(input_dim, input_dim, "identity", 3), deep(input_dim, outputs, "zero", 4)
+        members.append(actgp.DeepGP([*first.gp_layers, *last.gp_layers], last.likelihood).double())
+    model.weights = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], dtype=torch.float64)
+    assert torch.allclose(model.predict_mean(X, 6), model.predict(X, 6).mean)
+    one_layer = mixed(outputs)
+    wanted = one_layer.predict(X).mean
+    monkeypatch.setattr(actgp.DeepGP, "predict", lambda *_: pytest.fail("members of one layer need no variances"))
+    assert torch.allclose(one_layer.predict_mean(X), wanted)
+
+
 def test_what_a_member_adds_to_networks_is_computed_once_for_all(X: Tensor) -> None:
     model = mixed()
     *_, around = model.members

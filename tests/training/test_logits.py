@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import actgp
 from actgp.likelihoods import adapter_of
 from actgp.training.data import Batch
-from actgp.training.logits import PRICE, _log_density, fit_logits
+from actgp.training.logits import PRICE, fit_logits, log_density
 
 D, P = 3, 4
 
@@ -117,7 +117,7 @@ def test_a_few_points_will_do_for_the_integral() -> None:
     variance = torch.linspace(0.01, 4, 200, dtype=torch.float64)
     model = carried()
     latent = actgp.Prediction(h[None, :, D:], variance.unsqueeze(-1).expand(-1, P)[None], model.likelihood)
-    found = _log_density(adapter_of(model.likelihood), y, h[:, D:], variance)
+    found = log_density(adapter_of(model.likelihood), y, h[:, D:], variance)
     torch.testing.assert_close(found.mean(), latent.log_prob(y).mean(), rtol=0, atol=0.02)
 
 

@@ -139,7 +139,9 @@ class Endless(IterableDataset):  # type: ignore[type-arg]
 def test_bad_loaders_are_refused(generator: torch.Generator) -> None:
     deep, (X, y) = model(generator), data(generator)
     cpu = torch.device("cpu")
-    with pytest.raises(TypeError, match="a DataLoader must have a data set of known length, got an iterable one; use"):
+    with pytest.raises(
+        TypeError, match="a DataLoader must have a data set of known length, got an iterable one; pass num_data=, the"
+    ):
         LoaderBatches(DataLoader(Endless()), deep, cpu)
     with pytest.raises(ValueError, match="must give at least one batch, got 10 rows in 0 batches; pass some data"):
         LoaderBatches(DataLoader(TensorDataset(X, y), batch_size=20, drop_last=True), deep, cpu)
@@ -147,6 +149,65 @@ def test_bad_loaders_are_refused(generator: torch.Generator) -> None:
         LoaderBatches(DataLoader(TensorDataset(X)), deep, cpu).next()
     with pytest.raises(ValueError, match="X must be finite"):
         LoaderBatches(DataLoader(TensorDataset(X * torch.nan, y)), deep, cpu).next()
+
+
+@pytest.mark.parametrize("name", ["y", "label"])
+def test_batches_may_be_dictionaries(name: str, generator: torch.Generator) -> None:
+    X, y = data(generator)
+    rows = [{"features": x, name: t} for x, t in zip(X, y, strict=True)]
+    batches = LoaderBatches(DataLoader(rows, batch_size=4), model(generator), torch.device("cpu"))  # type: ignore[arg-type]
+    assert torch.equal(torch.cat([x for x, _ in batches.all()]), X)
+    assert torch.equal(torch.cat([t for _, t in batches.all()]).view_as(y), y)
+    nameless = [{"features": x, "z": t} for x, t in zip(X, y, strict=True)]
+    with pytest.raises(
+        TypeError, match=r"got dict; use e.g. TensorDataset\(X, y\), or dictionaries with one of y, target"
+    ):
+        LoaderBatches(DataLoader(nameless), model(generator), torch.device("cpu")).next()  # type: ignore[arg-type]
+
+
+class Stream(IterableDataset):  # type: ignore[type-arg]
+    def __init__(self, X: torch.Tensor, y: torch.Tensor) -> None:
+        self.X, self.y = X, y
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(zip(self.X, self.y, strict=True))
+
+
+def test_streams_have_the_length_that_is_said(generator: torch.Generator) -> None:
+    X, y = data(generator)
+    deep, cpu, loader = model(generator), torch.device("cpu"), DataLoader(Stream(X, y), batch_size=4)
+    batches = LoaderBatches(loader, deep, cpu, num_data=10)
+    assert torch.equal(torch.cat([batches.next()[0] for _ in range(3)]), X)
+    assert torch.equal(batches.next()[0], X[:4])  # again from the beginning
+    miscounted = LoaderBatches(loader, deep, cpu, num_data=40)
+    for _ in range(3):
+        miscounted.next()
+    with pytest.raises(
+        ValueError, match="num_data must be the rows of a pass, over all ranks, got 40, where a pass has"
+    ):
+        miscounted.next()
+    empty = LoaderBatches(DataLoader(Stream(X[:0], y[:0])), deep, cpu, num_data=0)
+    with pytest.raises(
+        ValueError, match="must give at least one batch in each pass, got none of 0 rows; give it a data"
+    ):
+        empty.next()
+    recipe = Recipe(network_steps=2, num_steps=2)
+    assert len(actgp.fit(deep, loader, recipe=recipe, num_data=10, progress=False).objectives) == 2
+
+
+def test_pixels_of_whole_numbers_are_for_the_backbone_to_convert(generator: torch.Generator) -> None:
+    class Scaled(torch.nn.Module):
+        def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+            return pixels.flatten(1).float() / 255
+
+    images = torch.randint(0, 256, (30, 1, 3, 3), dtype=torch.uint8, generator=generator)
+    labels = torch.arange(30) % 3
+    backbone = torch.nn.Sequential(Scaled(), torch.nn.Linear(9, 4))
+    deep = actgp.hybrid(backbone, images, num_outputs=3, num_inducing=4)
+    loader = DataLoader(TensorDataset(images, labels), batch_size=10)
+    recipe = Recipe(network_steps=2, num_steps=2)
+    assert len(actgp.fit(deep, loader, recipe=recipe, progress=False).objectives) == 2
+    assert deep.predict(images).probabilities.shape == (30, 3)
 
 
 @pytest.mark.parametrize("in_batches", [False, True])

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import actgp
+from actgp.training import progress
 from actgp.training.progress import progress_bar
 
 
@@ -51,3 +52,14 @@ def test_a_file_stays_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     with progress_bar("fit", 1) as report:
         report(0.0)
     assert file.getvalue() == ""
+
+
+def test_a_file_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 4.0, 12.0, 14.0])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(sys, "stderr", file := io.StringIO())
+    with progress_bar("fit", 9, done=1) as report:
+        for objective in (3.0, 2.0, 1.0):
+            report(objective)
+    (line,) = file.getvalue().splitlines()
+    assert line.endswith("fit 3/9, objective 2, 36 s left at most")  # two steps in 12 s, six to go

@@ -10,6 +10,7 @@ import torch
 from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
 from torch import Tensor, nn
 from torch.distributions import Normal
+from torch.utils.data import DataLoader
 
 import actgp
 from actgp.uncertain.assess import assess, network_alone
@@ -67,6 +68,49 @@ def test_without_other_rows_the_report_says_so(generator: torch.Generator) -> No
     assert "60 rows of X, on which all was fitted; pass test for others" in str(report)
     _, report = actgp.uncertain(network, X[:40], y[:40], (X[40:], y[40:]), generator=generator, progress=False)
     assert "20 held-out rows, by which widths were chosen; pass test for others" in str(report)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_batches_of_a_loader_are_the_same_as_all_rows(several: bool, generator: torch.Generator) -> None:
+    class Sum(nn.Module):
+        def forward(self, a: Tensor, b: Tensor) -> Tensor:
+            return a.sum(1) + b.sum(1)
+
+    network, X, y = rows(generator)
+    given = (X, 2 * X) if several else X
+    network = Sum() if several else network
+    parts = given if isinstance(given, tuple) else (given,)
+    cut = [tuple(values[i : i + 25] for values in parts) for i in range(0, len(y), 25)]
+    batches = [(part if several else part[0], y[25 * i : 25 * i + 25]) for i, part in enumerate(cut)]
+    loader = DataLoader(batches, batch_size=None)  # type: ignore[arg-type]
+    reports = [
+        actgp.uncertain(network, *data, generator=torch.Generator().manual_seed(0), progress=False)[1]
+        for data in ((given, y), (loader,))
+    ]
+    assert reports[0].network == reports[1].network
+    assert reports[0].conversion == reports[1].conversion
+    assert "60 rows of X, on which all was fitted" in str(reports[1])
+
+
+def test_targets_are_needed(generator: torch.Generator) -> None:
+    network, X, _ = rows(generator)
+    with pytest.raises(
+        ValueError, match=r"y must be the targets of X, got None; pass them, or a DataLoader that gives"
+    ):
+        actgp.uncertain(network, X)
+
+
+def test_a_network_that_overfits_is_said_to(generator: torch.Generator) -> None:
+    network, X, y = rows(generator)
+    with torch.no_grad():
+        seen = network(X)[:, 0] + 0.1 * (y - network(X)[:, 0])
+    _, report = actgp.uncertain(network, X[:30], seen[:30], (X[30:], y[30:]), generator=generator, progress=False)
+    training, new = (
+        (network(X)[:, 0] - t)[part].square().mean().sqrt() for t, part in ((seen, slice(30)), (y, slice(30, None)))
+    )
+    assert f"network's RMSE         {training:.3g} on X, {new:.3g} on held-out rows: it overfits X\n" in str(report)
+    _, report = actgp.uncertain(network, X, y, generator=generator, progress=False)
+    assert " when its last layer leaves a row out\n" in str(report)
 
 
 def test_labels(generator: torch.Generator) -> None:

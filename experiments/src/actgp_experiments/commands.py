@@ -12,19 +12,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from actgp.cli import Output, console, make_folder, plainly, tell_written
 from actgp.demo import probabilities
+from actgp.tables import Effort
 from actgp_experiments import banana as bananas
 from actgp_experiments import bring as around
 from actgp_experiments import images as pictures
+from actgp_experiments import ten_tables as people
 from actgp_experiments import uci as grid
 from actgp_experiments.baselines import Settings
 from actgp_experiments.datasets import UCI
 from actgp_experiments.figures import FIGURES, write_figures
 from actgp_experiments.report import write_report
-from actgp_experiments.store import Record, Store
+from actgp_experiments.store import Record, Store, revision, versions
 from actgp_experiments.tables import render_tables, write_tables
 
 run = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True, add_completion=False)
 
+Again = Annotated[bool, typer.Option(help="Also what other revisions of the code have stored.")]
 Quick = Annotated[bool, typer.Option(help="Few steps and splits: minutes, to see that it runs.")]
 
 
@@ -37,6 +40,9 @@ def _some_jobs(jobs: int) -> int:
 Jobs = Annotated[
     int, typer.Option(callback=_some_jobs, help="Cells at a time, one thread each; −1 for as many as cores.")
 ]
+Dask = Annotated[
+    str | None, typer.Option(help="A Dask scheduler, such as tcp://host:8786, on whose workers cells run instead.")
+]
 Results = Annotated[Path | None, typer.Option(help="The file of results; taken up from if it is there.")]
 Networks = Annotated[Path | None, typer.Option(help="The folder of trained networks; beside the results by default.")]
 
@@ -47,11 +53,13 @@ def uci(
     model: Annotated[list[str] | None, typer.Option(help="A contestant; may be given again. All by default.")] = None,
     splits: Annotated[int, typer.Option(min=1, max=grid.NUM_SPLITS, help="How many of the five splits.")] = 5,
     jobs: Jobs = -1,
+    dask: Dask = None,
     results: Results = None,
     quick: Quick = False,
+    again: Again = False,
 ) -> None:
     """Contestants × data sets × splits; each result is stored as it comes, and a rerun does what is missing."""
-    _run_cells("uci", data or UCI, model or list(grid.CONTESTANTS), splits, jobs, results, quick)
+    _run_cells("uci", data or UCI, model or list(grid.CONTESTANTS), splits, dask or jobs, results, quick, again)
 
 
 @run.command()
@@ -59,22 +67,36 @@ def ablation(
     data: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated. Four by default.")] = None,
     splits: Annotated[int, typer.Option(min=1, max=grid.NUM_SPLITS, help="How many of the five splits.")] = 2,
     jobs: Jobs = -1,
+    dask: Dask = None,
     results: Results = None,
     quick: Quick = False,
+    again: Again = False,
 ) -> None:
     """Our default, and the same with one ingredient taken out at a time; like the grid in everything else."""
-    _run_cells("ablation", data or grid.ABLATED, list(grid.ABLATIONS), splits, jobs, results, quick)
+    _run_cells("ablation", data or grid.ABLATED, list(grid.ABLATIONS), splits, dask or jobs, results, quick, again)
 
 
 def _run_cells(
-    name: str, data: Sequence[str], models: Sequence[str], splits: int, jobs: int, results: Path | None, quick: bool
+    name: str,
+    data: Sequence[str],
+    models: Sequence[str],
+    splits: int,
+    jobs: int | str,
+    results: Path | None,
+    quick: bool,
+    again: bool,
 ) -> None:
     settings = grid.QUICK if quick else Settings()
     splits = 1 if quick else splits
     store = Store(_results_file(name, results, quick))
     with plainly(OSError, ValueError):
         wanted = grid.grid_cells(data, models, splits, settings)
-        left = grid.missing(wanted, store, settings)
+        left = grid.missing(wanted, store, settings, again=again)
+        stale = [] if again else grid.stale(wanted, store, settings)
+    if stale:
+        console.print(
+            f"stored by another revision of the code, with other defaults perhaps: {', '.join(stale)}; --again"
+        )
     for record in _with_progress(grid.run_grid(left, store, settings, jobs), len(wanted), len(left), store):
         metrics = record["metrics"]
         console.print(
@@ -141,7 +163,7 @@ def bring(
     data: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated. All eight by default.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="A contestant; may be repeated. All by default.")] = None,
     leave_out: Annotated[list[str] | None, typer.Option(help="A contestant to leave out; may be repeated.")] = None,
-    again: Annotated[bool, typer.Option(help="Also what other revisions of the code have stored.")] = False,
+    again: Again = False,
     jobs: Jobs = -1,
     results: Results = None,
     quick: Quick = False,
@@ -196,6 +218,39 @@ def banana(
         scores.append((score, far))
     tell_written([bananas.write_scores(stored, scores)])
     tell_written([probabilities(output / "banana.png", train, [score for score, _ in scores])])
+
+
+@run.command("ten-tables")
+def ten_tables(
+    data: Annotated[list[str] | None, typer.Option(help="A table; may be repeated. All by default.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for tables, models and pages.")] = Path(
+        "pages"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="Of the tables, of what is kept aside, and of the fits.")] = 0,
+    time_budget: Annotated[float | None, typer.Option(min=1.0, help="Seconds for each fit.")] = None,
+    fast: Annotated[bool, typer.Option("--fast", help="Predict by the small network that each fit teaches.")] = False,
+    results: Results = None,
+    quick: Quick = False,
+) -> None:
+    """Tables as people have them, from the file to the page, beside gradient-boosted trees with quantiles."""
+    store = Store(_results_file("ten_tables", results, quick))
+    make_folder(output)
+    with plainly(OSError, ValueError):
+        store.claim()
+        for name in data or list(people.CASES):
+            if name not in people.CASES:
+                raise ValueError(f"--data must be one of {', '.join(people.CASES)}, got {name}; choose among these")
+            rows = min(people.QUICK_ROWS, people.CASES[name].rows) if quick else None
+            effort: Effort = "fast" if quick else "balanced"
+            found = people.run_case(
+                name, output, rows=rows, effort=effort, time_budget=time_budget, seed=seed, fast=fast
+            )
+            store.append({"experiment": "ten_tables", **found, "versions": versions(), "revision": revision()})
+            console.print(
+                f"{name}: NLPD {found['nlpd']:.3f}, of trees {found['nlpd_trees']:.3f}, "
+                f"{found['fit_cpu_seconds']:.0f} CPU s",
+                highlight=False,
+            )
 
 
 def _results_file(name: str, given: Path | None, quick: bool) -> Path:

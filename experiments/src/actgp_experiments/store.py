@@ -1,15 +1,17 @@
 """Results of a grid of cells, side by side through joblib; what is done stays done.
 
 A result is appended to a file of JSON lines, and forced onto the disk, when its cell has finished. Run again, a grid
-does what is missing. An interrupt loses the cells that were under way. joblib's own settings decide where cells run:
-inside `joblib.parallel_config(backend="dask")` a Dask cluster carries them.
+does what is missing. An interrupt loses the cells that were under way. Cells run in processes of this machine, or on a
+Dask cluster, whose scheduler gives those of a worker that has died to another one.
 """
 
+import importlib
 import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +23,7 @@ from actgp.version import __version__
 
 Record = dict[str, Any]
 C = TypeVar("C")
+R = TypeVar("R")
 
 CUT_OFF = "{"  # what is left of a line begins as lines do
 
@@ -77,13 +80,60 @@ class Store:
             os.fsync(file.fileno())
 
 
-def run_cells(work: Callable[[C], Record], cells: Sequence[C], store: Store, num_jobs: int) -> Iterator[Record]:
-    """Runs cells side by side, and gives each result once it is stored."""
+def run_cells(work: Callable[[C], Record], cells: Sequence[C], store: Store, jobs: int | str) -> Iterator[Record]:
+    """Runs cells side by side, and gives each result once it is stored.
+
+    Args:
+        work: Runs a cell.
+        cells: The cells.
+        store: Where results go.
+        jobs: How many at a time; or the address of a Dask scheduler, such as tcp://host:8786.
+    """
     store.claim()
-    parallel = Parallel(n_jobs=num_jobs, return_as="generator_unordered")
-    for record in parallel(delayed(work)(cell) for cell in cells):
+    for record in _side_by_side(work, cells, jobs):
         store.append(record)
         yield record
+
+
+def run_groups(
+    work: Callable[[C], Sequence[Record]], groups: Sequence[C], store: Store, jobs: int | str
+) -> Iterator[Record]:
+    """The same for work that gives several results together."""
+    store.claim()
+    for records in _side_by_side(work, groups, jobs):
+        for record in records:
+            store.append(record)
+        yield from records
+
+
+def _side_by_side(work: Callable[[C], R], cells: Sequence[C], jobs: int | str) -> Iterator[R]:
+    return _on_cluster(work, cells, jobs) if isinstance(jobs, str) else _on_this_machine(work, cells, jobs)
+
+
+def _on_this_machine(work: Callable[[C], R], cells: Sequence[C], num_jobs: int) -> Iterator[R]:
+    parallel = Parallel(n_jobs=num_jobs, return_as="generator_unordered")
+    yield from parallel(delayed(work)(cell) for cell in cells)
+
+
+def _on_cluster(work: Callable[[C], R], cells: Sequence[C], address: str) -> Iterator[R]:
+    """Gives what the cells come to; if some failed, the first error after all others have come."""
+    try:
+        distributed = importlib.import_module("distributed")
+    except ImportError as error:
+        raise ImportError(
+            f"cells on a Dask cluster need dask.distributed, got none ({error}); run pip install 'distributed'"
+        ) from error
+    failed: list[Exception] = []
+    with distributed.Client(address) as client:
+        futures = client.map(work, cells, pure=False)
+        for future in distributed.as_completed(futures):
+            failure = future.exception()
+            if failure is None:
+                yield future.result()
+            else:
+                failed.append(failure)
+    if failed:
+        raise failed[0]
 
 
 def _parsed(line: str, where: str) -> Record | None:
@@ -113,6 +163,23 @@ def versions() -> dict[str, str]:
     }
 
 
+def missing_cells(wanted: Sequence[C], stored: Mapping[C, Record], *, again: bool) -> list[C]:
+    """The cells that are still to be run.
+
+    Args:
+        wanted: Those to be there.
+        stored: Of each cell the record that was written last.
+        again: Whether results of other revisions of the code do not count.
+    """
+    return [cell for cell in wanted if cell not in stored or (again and is_stale(stored[cell]))]
+
+
+def is_stale(record: Record) -> bool:
+    """Whether another revision of the code, with other defaults perhaps, has made a result."""
+    return record.get("revision") != revision()
+
+
+@cache
 def revision() -> str:
     """Of the code that runs, as git has it; with a plus sign if some of it is not committed, and empty outside git."""
     here = Path(__file__).parent

@@ -29,7 +29,19 @@ _NAMES: dict[str, type[Activation]] = {
 
 
 def activation(name: str | Activation) -> Activation:
-    """The activation of a name (`relu`, `softplus`, `swish` or `silu`, `gelu`, `tanh`); activations pass through."""
+    """The activation of a name (`relu`, `softplus`, `swish` or `silu`, `gelu`, `tanh`); activations pass through.
+
+    Args:
+        name: A name, or an activation.
+
+    Returns:
+        The activation, with a sharpness of one where it has a sharpness.
+
+    Example:
+        >>> import actgp
+        >>> type(actgp.activation("silu")).__name__
+        'Swish'
+    """
     if isinstance(name, Activation):
         return name
     if not isinstance(name, str):

@@ -12,6 +12,12 @@ class Activation(nn.Module, ABC):
 
     On data it acts as g(x) = r σ(ŵ · x̂), with r = ‖x̃‖ the radius of the lifted input. For ReLU this is the hidden unit
     max(0, ŵ · x̃). For σ(t) = u(β t) / β it is the hidden unit with the sharpness β / r, u(β ŵ · x̃ / r) r / β.
+
+    Example:
+        >>> import actgp
+        >>> softplus = actgp.Softplus()
+        >>> isinstance(softplus, actgp.Activation), softplus.energies(dimension=3, num_levels=4).shape
+        (True, torch.Size([4]))
     """
 
     @abstractmethod

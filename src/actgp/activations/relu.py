@@ -15,6 +15,11 @@ class ReLU(Activation):
 
     Its RKHS norm under the arc-cosine kernel grows without bound with the truncation (paper, section 4.3); prefer
     `Softplus` unless the exact ReLU is what you want.
+
+    Example:
+        >>> import actgp
+        >>> actgp.ReLU().energies(dimension=3, num_levels=4)  # of level 3 there is nothing
+        tensor([0.2500, 0.5000, 0.3125, 0.0000], dtype=torch.float64)
     """
 
     def forward(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

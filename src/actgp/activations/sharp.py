@@ -137,6 +137,16 @@ class Softplus(SharpActivation):
 
     The paper's activation, up to the factor 1/β, which the output weights absorb; the paper takes β = 3. The
     form is that of `torch.nn.Softplus`, and tends to ReLU as β grows.
+
+    Args:
+        beta: The sharpness β > 0: the larger, the closer to ReLU.
+        learnable: Whether β is a parameter, kept between 0.1 and 10. The first use in a dimension then takes some
+            seconds.
+
+    Example:
+        >>> import actgp, torch
+        >>> actgp.Softplus(3.0)(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([0.0162, 0.2310, 1.0162])
     """
 
     @staticmethod
@@ -153,6 +163,16 @@ class Swish(SharpActivation):
     """σ(t) = t / (1 + exp(−β t)).
 
     Also known as SiLU.
+
+    Args:
+        beta: The sharpness β > 0: the larger, the closer to ReLU.
+        learnable: Whether β is a parameter, kept between 0.1 and 10. The first use in a dimension then takes some
+            seconds.
+
+    Example:
+        >>> import actgp, torch
+        >>> actgp.Swish()(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.2689,  0.0000,  0.7311])
     """
 
     @staticmethod
@@ -169,6 +189,16 @@ class GELU(SharpActivation):
     """σ(t) = t Φ(β t), Φ the standard normal distribution function.
 
     The exact GELU, not its tanh approximation.
+
+    Args:
+        beta: The sharpness β > 0: the larger, the closer to ReLU.
+        learnable: Whether β is a parameter, kept between 0.1 and 10. The first use in a dimension then takes some
+            seconds.
+
+    Example:
+        >>> import actgp, torch
+        >>> actgp.GELU()(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.1587,  0.0000,  0.8413])
     """
 
     @staticmethod
@@ -186,6 +216,16 @@ class Tanh(SharpActivation):
 
     An odd function: its levels are 1, 3, 5, …, of which the arc-cosine kernel has only the first, and half of a Matérn
     kernel's variance lies on the others. Use it with `MatchedKernel`.
+
+    Args:
+        beta: The sharpness β > 0: the larger, the closer to a step of height 2 / β.
+        learnable: Whether β is a parameter, kept between 0.1 and 10. The first use in a dimension then takes some
+            seconds.
+
+    Example:
+        >>> import actgp, torch
+        >>> actgp.Tanh(2.0)(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.4820,  0.0000,  0.4820])
     """
 
     @staticmethod

@@ -21,6 +21,13 @@ class ZonalFeatureMap(FeatureMap):
     Args:
         kernel: The kernel, without batch_shape.
         num_outputs: F.
+
+    Example:
+        >>> import actgp, torch
+        >>> from actgp.botorch import ZonalFeatureMap
+        >>> phi = ZonalFeatureMap(actgp.ArcCosine(input_dim=2).double(), num_outputs=100)
+        >>> phi(torch.rand(7, 2, dtype=torch.float64)).shape
+        torch.Size([7, 100])
     """
 
     num_outputs: int

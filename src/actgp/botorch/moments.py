@@ -26,6 +26,14 @@ class MomentMatchedDeepGP(Model, FantasizeMixin):
     Args:
         deep: The model.
         mixtures: The posterior of each of its outcomes.
+
+    Example:
+        >>> import torch
+        >>> from actgp.botorch import DeepGPModel
+        >>> X = torch.rand(8, 2, dtype=torch.float64)
+        >>> model = DeepGPModel(X, X.sum(-1, keepdim=True))
+        >>> model.moment_matched().posterior(X).variance.shape
+        torch.Size([8, 1])
     """
 
     def __init__(self, deep: "DeepGPModel", mixtures: tuple[Mixture, ...]) -> None:

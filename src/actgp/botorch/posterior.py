@@ -10,7 +10,20 @@ from torch import Tensor
 
 
 class FunctionsPosterior(EnsemblePosterior):
-    """The values [*b, S, q, m] of S functions at q points: joint over points and over calls."""
+    """The values [*b, S, q, m] of S functions at q points: joint over points and over calls.
+
+    Args:
+        values: Their values.
+        weights: Of the functions; all alike by default.
+
+    Example:
+        >>> import torch
+        >>> from actgp.botorch import DeepGPModel
+        >>> X = torch.rand(8, 2, dtype=torch.float64)
+        >>> model = DeepGPModel(X, X.sum(-1, keepdim=True), num_functions=64)
+        >>> model.posterior(X).values.shape
+        torch.Size([64, 8, 1])
+    """
 
 
 class FunctionsSampler(MCSampler):
@@ -18,6 +31,18 @@ class FunctionsSampler(MCSampler):
 
     So that a sample is the same function at every point of every batch, which acquisition functions such as qLogNEI
     compare with its values elsewhere.
+
+    Args:
+        sample_shape: How many functions to take.
+        seed: Of no meaning here: nothing is drawn.
+
+    Example:
+        >>> import torch
+        >>> from actgp.botorch import DeepGPModel, FunctionsSampler
+        >>> X = torch.rand(8, 2, dtype=torch.float64)
+        >>> model = DeepGPModel(X, X.sum(-1, keepdim=True), num_functions=64)
+        >>> FunctionsSampler(torch.Size([16]))(model.posterior(X)).shape
+        torch.Size([16, 8, 1])
     """
 
     def forward(self, posterior: FunctionsPosterior) -> Float64[Tensor, "*samples q m"]:

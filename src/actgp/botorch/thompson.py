@@ -18,6 +18,14 @@ class DeepGPPaths(SamplePath):
     Args:
         model: The model, which must not have been conditioned on further observations.
         sample_shape: The sample shape.
+
+    Example:
+        >>> import torch
+        >>> from actgp.botorch import DeepGPModel, DeepGPPaths
+        >>> X = torch.rand(8, 2, dtype=torch.float64)
+        >>> paths = DeepGPPaths(DeepGPModel(X, X.sum(-1, keepdim=True)), torch.Size([4]))
+        >>> paths(X).shape
+        torch.Size([4, 8])
     """
 
     def __init__(self, model: DeepGPModel, sample_shape: torch.Size) -> None:

@@ -15,7 +15,7 @@ import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -31,6 +31,7 @@ FORGETTING = "forgetting."  # what the names of its tensors begin with
 MOST_INPUTS = 200  # columns of X up to which the GP sees them
 
 Select = Callable[[Any], Tensor]
+Sees = Literal["inputs and features", "inputs", "features", "outputs"]
 
 
 class Outputs(NamedTuple):
@@ -184,14 +185,15 @@ def run(network: nn.Module, X: Rows, head: str | None, select: Select | None, la
         for hook in hooks:
             hook.remove()
     outputs = given if select is None else select(given)
-    if not isinstance(outputs, Tensor) or outputs.ndim not in (1, 2) or len(outputs) != len(X):
+    N = parts_of_inputs(X)[0].shape[0]  # of any size in an ONNX file, where len(X) would be a number
+    if not isinstance(outputs, Tensor) or outputs.ndim not in (1, 2) or outputs.shape[0] != N:
         got = f"shape {list(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ValueError(
             f"the network must give a tensor [N, P] or [N], here {len(X)} rows, got {got}; pass select=, a function "
             "that takes the outputs out of what the network gives, e.g. lambda given: given[0]"
         )
-    between = tuple(_averaged(at, name, len(X)) for name in layers)
-    return Outputs(outputs.reshape(len(X), -1), between, taken[-1] if taken else None, outputs.ndim == 1)
+    between = tuple(_averaged(at, name, N) for name in layers)
+    return Outputs(outputs.reshape(N, -1), between, taken[-1] if taken else None, outputs.ndim == 1)
 
 
 def _noted(at: dict[str, Tensor], name: str) -> Callable[[nn.Module, Any, Any], None]:
@@ -204,7 +206,7 @@ def _noted(at: dict[str, Tensor], name: str) -> Callable[[nn.Module, Any, Any], 
 def _averaged(at: dict[str, Tensor], name: str, num_rows: int) -> Float[Tensor, "N _"]:
     """What a layer gave, as vectors: means over all axes behind the second."""
     given = at.get(name)
-    if not isinstance(given, Tensor) or given.ndim < 2 or len(given) != num_rows:
+    if not isinstance(given, Tensor) or given.ndim < 2 or given.shape[0] != num_rows:
         got = f"shape {list(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
         raise ValueError(
             f"a layer whose outputs the GP sees must give a tensor [N, C, …] when the network runs, got {got} from "
@@ -213,7 +215,7 @@ def _averaged(at: dict[str, Tensor], name: str, num_rows: int) -> Float[Tensor, 
     return given if given.ndim == 2 else given.flatten(2).mean(2)
 
 
-def look(network: nn.Module, X: Rows, select: Select | None, layers: Sequence[str]) -> Sight:
+def look(network: nn.Module, X: Rows, select: Select | None, sees: Sees, layers: Sequence[str]) -> Sight:
     """What z is to hold, seen from a few rows: vectors among the inputs, and features that are not these again."""
     known = {name for name, _ in network.named_modules() if name}
     unknown = [name for name in layers if name not in known]
@@ -222,11 +224,21 @@ def look(network: nn.Module, X: Rows, select: Select | None, layers: Sequence[st
             f"layers must be names of modules in the network, got {', '.join(map(repr, unknown))}; choose among "
             f"{', '.join(sorted(known))}"
         )
-    inputs = _vectors(X)
-    head = _last_linear(network, X)
+    inputs = _vectors(X) if "inputs" in sees else ()
+    head = _last_linear(network, X) if "features" in sees else None
     features = run(network, X, head, select).features
     if features is None or any(_same(_input(X, key), features) for key in inputs):
         head = None
+    if sees == "inputs" and not inputs:
+        raise ValueError(
+            f"for sees='inputs', X must be matrices [N, D] of numbers with at most {MOST_INPUTS} columns together, got "
+            f"{', '.join(str(list(values.shape)) for values in parts_of_inputs(X))}; choose 'features'"
+        )
+    if sees == "features" and head is None:
+        raise ValueError(
+            "for sees='features', the network must call its last Linear layer once, with a row for each row of X, got "
+            f"no such layer in {type(network).__name__}; choose 'inputs' or 'outputs'"
+        )
     run(network, X, None, select, layers)  # refuses what gives no vectors
     return Sight(head, inputs, tuple(layers), False, select is not None)
 

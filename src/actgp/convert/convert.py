@@ -7,7 +7,7 @@ deep GP, as the paper does, see `convert_weights`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from gpytorch.constraints import GreaterThan
@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 
 from actgp import checks
 from actgp.autocast import full_precision
-from actgp.convert.anchor import Anchor, Select, frozen_copy, scaled, scaling
+from actgp.convert.anchor import Anchor, Sees, Select, frozen_copy, scaled, scaling
 from actgp.convert.reading import Reading, read
 from actgp.features import InducingPoints, centres
 from actgp.kernels import ArcCosine
@@ -46,6 +46,7 @@ class ConversionReport:
 
     Attributes:
         network: The class of the network.
+        num_rows: How many rows it was given with.
         num_inputs: How many columns of X the GP sees; 0 where X are no vectors.
         head: The name of the network's last Linear layer; empty where none was seen, or where the inputs enter it.
         num_features: How many features enter it, which the GP sees too.
@@ -53,9 +54,17 @@ class ConversionReport:
         num_inducing: M, the inducing points.
         difference: How far the mean is from the network's outputs, at most.
         rmse: The root mean squared error of the network on the rows that it was given with; None for labels, or none.
+
+    Example:
+        >>> import actgp, torch
+        >>> net, X = torch.nn.Linear(2, 1), torch.randn(50, 2)
+        >>> model, report = actgp.convert(net, X, X.sum(1, keepdim=True))
+        >>> report.network, report.num_inducing, report.difference < 1e-5
+        ('Linear', 50, True)
     """
 
     network: str
+    num_rows: int
     num_inputs: int
     head: str
     num_features: int
@@ -94,6 +103,7 @@ def convert(
     *,
     likelihood: Likelihood | None = None,
     num_inducing: int = NUM_INDUCING,
+    sees: Sees = "inputs and features",
     layers: Sequence[str] = (),
     select: Select | None = None,
     generator: torch.Generator | None = None,
@@ -115,6 +125,8 @@ def convert(
             `PoissonLikelihood` for a network that gives logarithms of rates.
         num_inducing: M, how many inducing points g has, at the centres of clusters of what it sees; never more than
             there are rows.
+        sees: What g is given to tell inputs apart: the inputs, if they are vectors, and the features that enter the
+            network's last Linear layer, as far as there are such; or only one of these; or the network's outputs.
         layers: Names of modules of the network, as `named_modules` has them, whose outputs g sees beside inputs and the
             features that enter the last Linear layer; of outputs [N, C, …] the means over the last axes. Early layers
             show noise and other changes of images to which the last one is blind.
@@ -135,7 +147,7 @@ def convert(
         )
     M = checks.integer(num_inducing, "num_inducing", minimum=1)
     own = frozen_copy(network)
-    found = read(own, X, y, select, layers)
+    found = read(own, X, y, select, checks.choice(sees, "sees", get_args(Sees)), layers)
     outputs, P = found.outputs, found.outputs.shape[1]
     D = sum(part.shape[1] for part in found.parts)
     chosen = _likelihood(outputs, found.y, D + P) if likelihood is None else likelihood
@@ -171,6 +183,7 @@ def _report(network: nn.Module, model: DeepGP, found: Reading, error: float | No
     num_features = columns[-1] if len(columns) > len(sight.inputs) and sight.head is not None else 0
     return ConversionReport(
         network=type(network).__name__,
+        num_rows=len(found.outputs),
         num_inputs=sum(columns[: len(sight.inputs)]),
         head=sight.head or "",
         num_features=num_features,

@@ -20,7 +20,7 @@ and perturbed (`perturbed`), among those with which rows as they are lose at mos
 ones more than .001.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -54,6 +54,14 @@ class Softening(NamedTuple):
     Attributes:
         temperature: T.
         strength: γ.
+
+    Example:
+        >>> import actgp, torch
+        >>> net, X = torch.nn.Linear(2, 3), torch.randn(100, 2)
+        >>> labels = torch.randint(3, (100,))
+        >>> model, report = actgp.convert(net, X, labels)
+        >>> actgp.soften(model, X, labels).temperature >= 1
+        True
     """
 
     temperature: float
@@ -81,6 +89,7 @@ class Forgetting(nn.Module):
     def __init__(self, points: Float[Tensor, "M D"]) -> None:
         super().__init__()
         directions = project(lift(points.double())).direction
+        self.shape: Callable[[Tensor], Tensor] = shape  # another way to compute it is put here for ONNX files
         L = stable_cholesky(shape(directions @ directions.T), JITTER).L
         self.register_buffer("directions", directions.to(points))
         self.register_buffer("whitening", invert(L).to(points))
@@ -99,7 +108,7 @@ class Forgetting(nn.Module):
     def unlike(self, z: Float[Tensor, "N D"]) -> Float64[Tensor, " N"]:
         """u."""
         t = project(lift(z.double())).direction @ self.directions.double().T  # [N, M]
-        return (1 - (shape(t) @ self.whitening.double().T).square().sum(1)).clamp_min(TINY)
+        return (1 - (self.shape(t) @ self.whitening.double().T).square().sum(1)).clamp_min(TINY)
 
     @torch.no_grad()
     def choose(self, rows: Iterator[tuple[Tensor, Tensor]], y: Tensor, likelihood: Likelihood) -> Softening:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from actgp import checks
-from actgp.convert.anchor import Select, Sight, look, run, seen
+from actgp.convert.anchor import Sees, Select, Sight, look, run, seen
 from actgp.several import GivenRows, Rows, gathered, parts_of_inputs
 
 ROWS = 512  # that go through the network at a time
@@ -43,7 +43,8 @@ def read(
     X: GivenRows | DataLoader[Any],
     y: Tensor | None,
     select: Select | None,
-    layers: Sequence[str] = (),
+    sees: Sees,
+    layers: Sequence[str],
 ) -> Reading:
     """Checks a network and its inputs, and runs it at all of them."""
     first, sight, found, targets = None, None, [], []
@@ -52,7 +53,7 @@ def read(
         if first is None or sight is None:
             first = rows[:ROWS]
             check_network(network, rows[:SOME_ROWS], select)
-            sight = look(network, rows[:SOME_ROWS], select, layers)
+            sight = look(network, rows[:SOME_ROWS], select, sees, layers)
         for part in rows.split(ROWS):
             result = run(network, part, sight.head, select, sight.layers)
             found.append((result.outputs, *seen(part, result, sight)))

@@ -33,6 +33,9 @@ def soften(model: DeepGP, X: GivenRows, y: Tensor, *, generator: torch.Generator
         y: Their labels.
         generator: Source of how rows are perturbed; torch's global one by default.
 
+    Returns:
+        The temperature and the strength that were chosen.
+
     Example:
         >>> import actgp, torch
         >>> net, X = torch.nn.Linear(2, 3), torch.randn(100, 2)

@@ -4,10 +4,10 @@ from actgp.distil.distill import distill
 from actgp.distil.export import Exported, export
 from actgp.distil.fidelity import FidelityReport, FidelityWarning
 from actgp.distil.javascript import javascript
-from actgp.distil.outputs import Classes, Normals
+from actgp.distil.outputs import Classes, Normals, Outputs, joined, normal_cdf
 from actgp.distil.scaling import Scaling
 from actgp.distil.student import SavedStudent, Student
-from actgp.distil.teacher import Inside, inside
+from actgp.distil.teacher import Inside, distribution, inside
 
 __all__ = [
     "Classes",
@@ -16,11 +16,15 @@ __all__ = [
     "FidelityWarning",
     "Inside",
     "Normals",
+    "Outputs",
     "SavedStudent",
     "Scaling",
     "Student",
     "distill",
+    "distribution",
     "export",
     "inside",
     "javascript",
+    "joined",
+    "normal_cdf",
 ]

@@ -15,12 +15,12 @@ from actgp.distil.features import Features
 from actgp.distil.fidelity import FidelityReport, FidelityWarning, compared
 from actgp.distil.heads import ClassHead, ValueHead
 from actgp.distil.learn import learn
-from actgp.distil.mixed_trunk import MixedTrunk, nearest_member, trunk_of
+from actgp.distil.mixed_trunk import nearest_member, trunk_of
 from actgp.distil.queries import around, places, set_aside
 from actgp.distil.stand_in import stand_in
-from actgp.distil.student import Student
+from actgp.distil.student import AnyTrunk, Student
 from actgp.distil.teacher import Answers, Labels, Predicts, Teacher, inside
-from actgp.distil.trunk import Along, Trunk
+from actgp.distil.trunk import Along
 from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP, Mixture
 
@@ -58,6 +58,9 @@ def distill(
         num_samples: The paths that a deep GP predicts with while it teaches; 32, or as many as an estimator has.
         generator: Source of randomness; by default the same for every call.
 
+    Returns:
+        The student: a module whose `report` compares it with the model.
+
     Example:
         >>> import actgp, torch
         >>> X = torch.linspace(-2, 2, 100)[:, None]
@@ -80,8 +83,13 @@ def distill(
     learning, aside = set_aside(len(h), g)
     known, asked = h[learning], places(h[learning], num_places, g)
     answers = teacher.ask(asked, g)
-    structure: DeepGP | Mixture = teacher_model if _has_trunk(teacher_model) else stand_in(asked, answers, g)
-    trunk = trunk_of(structure)
+    structure: DeepGP | Mixture
+    trunk: AnyTrunk
+    if _has_trunk(teacher_model):
+        structure, trunk = teacher_model, trunk_of(teacher_model)
+    else:
+        structure, trunk = stand_in(known, asked, answers, num_steps, g)
+        known, asked = known.float(), asked.float()
     with torch.no_grad():
         along = _along(trunk, asked)
         features = Features(known, _along(trunk, known))
@@ -117,7 +125,7 @@ def _behind_backbone(model: DeepGP | Predicts, X: Tensor) -> tuple[Tensor, nn.Mo
     return torch.cat(parts), copy.deepcopy(model.backbone).eval(), alone
 
 
-def _along(trunk: Trunk | MixedTrunk, h: Float[Tensor, "N D"]) -> Along:
+def _along(trunk: AnyTrunk, h: Float[Tensor, "N D"]) -> Along:
     parts = [trunk(part) for part in h.split(ROWS)]
     return Along(*map(torch.cat, zip(*parts, strict=True)))
 
@@ -128,7 +136,7 @@ def _head(
     along: Along,
     answers: Answers,
     structure: DeepGP | Mixture,
-    trunk: Trunk | MixedTrunk,
+    trunk: AnyTrunk,
     generator: torch.Generator,
 ) -> ValueHead | ClassHead:
     """A head that begins where closed forms are."""
@@ -163,6 +171,8 @@ def _report(
     far = known.mean(0) + 2 * (near - known.mean(0))
     teacher = replace(teacher, num_samples=JUDGED_PATHS * teacher.num_samples)
     with torch.no_grad():
-        divergence, coverage, ranks = compared(student.behind(near), teacher.ask(near, generator), generator)
-        *_, far_ranks = compared(student.behind(far), teacher.ask(far, generator), generator)
+        divergence, coverage, ranks = compared(
+            student.behind(near.to(student.dtype)), teacher.ask(near, generator), generator
+        )
+        *_, far_ranks = compared(student.behind(far.to(student.dtype)), teacher.ask(far, generator), generator)
     return FidelityReport(len(near), divergence, coverage, ranks, far_ranks, time.process_time() - began)

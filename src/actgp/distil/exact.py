@@ -14,10 +14,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp import checks
+from actgp.convert.forgetting import Forgetting
 from actgp.distil.layer_pass import MarginalPass
 from actgp.distil.outputs import Classes, Normals, Outputs, normal_cdf
 from actgp.distil.scaling import Scaling
+from actgp.distil.shapes import Shape
 from actgp.distil.trunk import GaussianNoise
+from actgp.kernels import ArcCosine
 from actgp.likelihoods import BernoulliLogitLikelihood, adapter_of
 from actgp.models import DeepGP
 from actgp.models.deep import SEED, sampled
@@ -42,6 +45,9 @@ class ExactPaths(nn.Module):
         self.num_paths = checks.integer(num_samples, "num_samples", minimum=1) if len(model.gp_layers) > 1 else 1
         self.scaling = scaling
         self.backbone = None if model.backbone is None else copy.deepcopy(model.backbone).eval()
+        for part in self.modules():
+            if isinstance(part, Forgetting):
+                part.shape = Shape(ArcCosine(1), torch.float64)
         constants, _ = model.constants_and_kl()
         pairs = zip(model.gp_layers, (each.whitening for each in constants), strict=True)
         self.layers = nn.ModuleList(MarginalPass(layer, found, layer.q.scale_tril) for layer, found in pairs)

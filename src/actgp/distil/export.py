@@ -67,6 +67,12 @@ class Exported:
         rows: How many rows the file was tried on.
         difference: The largest between file and model: of standard deviations and probabilities in parts of themselves,
             of everything else in standard deviations of y.
+
+    Example:
+        >>> import actgp, pathlib
+        >>> exported = actgp.Exported(pathlib.Path("a.onnx"), {"X": ("rows", 2)}, ("mean", "std"), 50, 1e-7)
+        >>> exported.inputs["X"]
+        ('rows', 2)
     """
 
     path: Path
@@ -97,10 +103,14 @@ def export(
         level: Of the interval from `lower` to `upper`.
         num_samples: S, the paths, of a model that is no student; 20, or as many as an estimator has.
 
+    Returns:
+        What was written, and how far the file's numbers are from the model's.
+
     Example:
-        >>> import actgp, torch
+        >>> import actgp, tempfile, torch
         >>> model = actgp.deep_gp(input_dim=2, num_layers=2, num_inducing=8)
-        >>> exported = actgp.export(model, "model.onnx", torch.rand(50, 2), num_samples=5)  # doctest: +SKIP
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     exported = actgp.export(model, f"{folder}/model.onnx", torch.rand(50, 2), num_samples=5)
     """
     runtime = _needed()
     if not 0.0 < checks.real(level, "level", example=0.95) < 1.0:
@@ -130,7 +140,7 @@ def export(
 def _module(model: object, num_samples: int | None) -> tuple[nn.Module, torch.dtype]:
     """What is written, and the precision that it computes in."""
     if isinstance(model, Student):
-        return model, model.features.x.centre.dtype
+        return model, model.dtype
     deep, scaling, own = inside(model)
     if not isinstance(deep, DeepGP):
         raise TypeError(

@@ -10,9 +10,11 @@ and f is a mixture of a few normals with these two moments, so that y is one of 
 u = k(h̄, h̄) − Σ A² does not depend on what was learnt, the epistemic variance never falls below c u: wherever the kernel
 says that nothing is known, the student says so, too. For classes
 
-    p = softmax(κ (B mean + g)),    κ = (1 + (π/8) (u + q) exp(R tanh(g_κ / R)))^−½,    spread² = p (1 − p) σ(g_s)
+    p = softmax(κ (B mean + g)),    κ = (1 + (π/8) (u + q) exp(R tanh(g_κ / R)))^−½
+    δ_c = p_c² ((1 − p_c)² + Σ_{d≠c} p_d²) (u + q) exp(R tanh(g_s / R)),    1 / spread² = 1 / δ + 1 / (p (1 − p))
 
-so that p goes to the uniform distribution where the variance outgrows the means.
+so that p goes to the uniform distribution where the variance outgrows the means. δ is the variance of p to first order,
+for logits that are uncertain by themselves; no variance of a probability is larger than p (1 − p).
 """
 
 from itertools import pairwise
@@ -33,11 +35,18 @@ SMALLEST = 1e-12
 
 
 class SmallNetwork(nn.Module):
-    """Two hidden layers, which give zeros at first. Weights are [inputs, outputs], for the fastest product."""
+    """Two hidden layers, which give zeros at first. Weights are [inputs, outputs], for the fastest product.
 
-    def __init__(self, num_inputs: int, num_outputs: int, generator: torch.Generator | None) -> None:
+    Args:
+        num_inputs: F.
+        num_outputs: G.
+        width: Of each hidden layer.
+        generator: Draws the weights.
+    """
+
+    def __init__(self, num_inputs: int, num_outputs: int, width: int, generator: torch.Generator | None) -> None:
         super().__init__()
-        widths = [num_inputs, WIDTH, WIDTH, num_outputs]
+        widths = [num_inputs, width, width, num_outputs]
         sizes = list(pairwise(widths))
         weights = [torch.randn(before, after, generator=generator) * before**-0.5 for before, after in sizes[:-1]]
         self.weights = nn.ParameterList([*weights, torch.zeros(sizes[-1])])
@@ -80,7 +89,7 @@ class ValueHead(nn.Module):
         super().__init__()
         self.num_outputs, C = num_outputs, len(noise_weights)
         self.sizes = [1, 1, C, NORMALS, NORMALS, NORMALS]
-        self.network = SmallNetwork(num_features, num_outputs * sum(self.sizes), generator)
+        self.network = SmallNetwork(num_features, num_outputs * sum(self.sizes), WIDTH, generator)
         self.shifts = nn.Parameter(torch.zeros(num_outputs, sum(self.sizes)))  # the same everywhere
         offsets, spreads = torch.linspace(-1.0, 1.0, NORMALS), torch.zeros(NORMALS)
         with torch.no_grad():
@@ -130,7 +139,7 @@ class ClassHead(nn.Module):
         super().__init__()
         C = len(logits)
         self.sizes = [C, 1, C]
-        self.network = SmallNetwork(num_features, sum(self.sizes), generator)
+        self.network = SmallNetwork(num_features, sum(self.sizes), WIDTH, generator)
         self.register_buffer("logits", logits.clone())
 
     def forward(self, along: Along, features: Float[Tensor, "N F"]) -> Classes:
@@ -138,5 +147,9 @@ class ClassHead(nn.Module):
         total = along.unexplained + along.explained  # [N, 1]
         narrowing = (1.0 + pi / 8 * total * bounded(g_width).exp()).rsqrt()
         p = (narrowing * (along.mean @ self.logits.T + bounded(g, CLASS_REACH))).softmax(-1)
-        spread = p * (1.0 - p) * torch.sigmoid(g_spread)
-        return Classes(p, (spread + SMALLEST).sqrt())
+        own = p.detach()  # what is learnt about the spread leaves the probabilities alone
+        squares, rest = own.square(), 1.0 - own
+        slopes = rest.square() + (squares.sum(-1, keepdim=True) - squares)
+        first_order = slopes * total * bounded(g_spread).exp()  # δ / p²
+        spread = first_order / (1.0 + own * first_order / rest.clamp_min(SMALLEST))
+        return Classes(p, own * (spread + SMALLEST).sqrt())

@@ -4,16 +4,16 @@
 
 The first is KL(teacher ‖ student) but for a constant; what y cannot tell, which part of its variance is of not knowing
 f, the others add: they are Kullback–Leibler divergences of normals that differ in their variance. For classes it is the
-cross-entropy of the probabilities, and that of spread² / (p (1 − p)), which lies between 0 and 1.
+cross-entropy of the probabilities, and D of their variances.
 """
 
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from actgp.distil.heads import ClassHead, ValueHead
+from actgp.distil.heads import ClassHead, SmallNetwork, ValueHead
 from actgp.distil.outputs import Classes, Normals, mixture_log_prob
 from actgp.distil.teacher import Labels, Values
 from actgp.distil.trunk import Along
@@ -21,6 +21,8 @@ from actgp.distil.trunk import Along
 DRAWS = 8  # of y, and as many on the other side of their normal's mean
 BATCH = 512
 RATE = 1e-2
+MEAN_RATE, MEAN_BETAS = 3e-2, (0.9, 0.99)
+MOST = 100.0  # times as much, or as little, as most places, may one count
 TINY = 1e-12
 
 
@@ -66,9 +68,29 @@ def label_loss(student: Classes, labels: Labels) -> Float[Tensor, ""]:
     """The loss of a batch, a mean over rows."""
     p, q = labels.probabilities, student.probabilities
     fit = (p * q.clamp_min(TINY).log()).sum(1).mean()
-    share = (labels.spread / (p * (1 - p)).clamp_min(TINY)).clamp(0.0, 1.0)
-    own = (student.epistemic_std.square() / (q * (1 - q)).clamp_min(TINY)).clamp(1e-6, 1 - 1e-6)
-    return nn.functional.binary_cross_entropy(own, share) - fit
+    return spread_loss(student.epistemic_std, labels.spread) - fit
+
+
+@torch.enable_grad()
+def learn_means(
+    network: SmallNetwork,
+    x: Float[Tensor, "N F"],
+    means: Float[Tensor, "N P"],
+    variances: Float[Tensor, "N P"],
+    steps: int,
+    generator: torch.Generator,
+) -> None:
+    """Least squares, in the teacher's standard deviations, with a rate that falls to zero."""
+    adam = torch.optim.Adam(network.parameters(), lr=MEAN_RATE, betas=MEAN_BETAS, fused=True)
+    falling = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)
+    weights = (variances.median(0).values / variances).clamp(1 / MOST, MOST)
+    for _ in range(steps):
+        rows = torch.randint(len(x), (min(BATCH, len(x)),), generator=generator)
+        loss = (weights[rows] * (network(x[rows]) - means[rows]).square()).mean()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        falling.step()
 
 
 @torch.enable_grad()

@@ -5,6 +5,7 @@ A regression is a mixture of K normals for each output, whose weights depend on 
     p(y) = Σ_k w_k N(y; μ_k, v_k),     Σ_k w_k μ_k = mean,     Σ_k w_k (v_k + μ_k²) − mean² = epistemic² + aleatoric²
 """
 
+from collections.abc import Sequence
 from math import log, pi
 from typing import NamedTuple
 
@@ -48,6 +49,10 @@ class Normals(NamedTuple):
                 f"y must have the shape of the means, {list(self.mean.shape)}, got {list(y.shape)}; reshape it"
             )
         return mixture_log_prob(y, self.weights, self.means, self.variances)
+
+    def cdf(self, y: Tensor) -> Float[Tensor, "*rows"]:
+        """P(Y ≤ y), of each output by itself."""
+        return (self.weights * normal_cdf((y - self.means) / self.variances.sqrt())).sum(0)
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
         """The central interval that holds y with probability `level`: its lower and upper ends."""
@@ -94,6 +99,20 @@ class Classes(NamedTuple):
 
 
 Outputs = Normals | Classes
+
+
+def joined(parts: Sequence[Outputs]) -> Outputs:
+    """Rows after rows."""
+    if isinstance(parts[0], Classes):
+        return Classes(*map(torch.cat, zip(*parts, strict=True)))
+    rows = (0, 0, 0, 1, 1, 1)
+    return Normals(*(torch.cat(each, dim) for each, dim in zip(zip(*parts, strict=True), rows, strict=True)))
+
+
+def in_precision(outputs: Outputs, dtype: torch.dtype) -> Outputs:
+    """The same in another precision."""
+    converted = [values.to(dtype) for values in outputs]
+    return Classes(*converted) if isinstance(outputs, Classes) else Normals(*converted)
 
 
 def normal_cdf(z: Tensor) -> Tensor:

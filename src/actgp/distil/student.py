@@ -9,15 +9,18 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.distil.features import Features
+from actgp.distil.features import Features, Standardised
 from actgp.distil.fidelity import FidelityReport
-from actgp.distil.heads import ClassHead, ValueHead
+from actgp.distil.heads import ClassHead, SmallNetwork, ValueHead
 from actgp.distil.mixed_trunk import MixedTrunk, trunk_of
-from actgp.distil.outputs import Classes, Normals, Outputs
+from actgp.distil.outputs import Outputs, in_precision, joined
 from actgp.distil.scaling import Scaling
+from actgp.distil.stand_in import WIDTH, LearntTrunk
 from actgp.distil.trunk import Along, Trunk
 from actgp.models import DeepGP, Mixture
 from actgp.persistence import Sizes, savable, save
+
+AnyTrunk = Trunk | MixedTrunk | LearntTrunk
 
 ROWS = 2_048  # of a prediction, for each thread: what a layer makes of them stays in the cache
 
@@ -36,6 +39,13 @@ class Student(nn.Module):
 
     Attributes:
         report: How faithful it is to the model.
+
+    Example:
+        >>> import actgp, torch
+        >>> X = torch.linspace(-2, 2, 100)[:, None]
+        >>> model = actgp.deep_gp(input_dim=1, num_layers=1, num_inducing=10)
+        >>> student = actgp.distill(model, X, num_places=200, num_steps=100)
+        >>> lower, upper = student.predict(X).interval(0.9)
     """
 
     report: FidelityReport
@@ -43,7 +53,7 @@ class Student(nn.Module):
 
     def __init__(
         self,
-        trunk: Trunk | MixedTrunk,
+        trunk: AnyTrunk,
         features: Features,
         head: ValueHead | ClassHead,
         backbone: nn.Module | None = None,
@@ -62,15 +72,20 @@ class Student(nn.Module):
     def structure(self, model: DeepGP | Mixture) -> None:
         self._structure = (model,)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What it computes in: the precision of its model, or single precision where means were learnt."""
+        return self.features.x.centre.dtype
+
     def forward(self, X: Tensor) -> Outputs:
-        """A `Normals` or `Classes`. Nothing is checked: a row with NaN gives NaN."""
-        outputs = self.behind(self.enter(X))
+        """A `Normals` or `Classes`, in the precision of X. Nothing is checked: a row with NaN gives NaN."""
+        outputs = in_precision(self.behind(self.enter(X)), X.dtype)
         return outputs if self.scaling is None else self.scaling.outputs(outputs)
 
     def enter(self, X: Tensor) -> Tensor:
         """Rows as the trunk is given them."""
         X = X if self.scaling is None else self.scaling.inputs(X)
-        return X if self.backbone is None else self.backbone(X)
+        return X.to(self.dtype) if self.backbone is None else self.backbone(X)
 
     def behind(self, h: Tensor) -> Outputs:
         """What it says of rows of the trunk, in the units of the model."""
@@ -83,10 +98,7 @@ class Student(nn.Module):
         if self.backbone is None:
             checks.inputs(X, self.features.x.centre.shape[0])
         parts = [self(part) for part in X.split(ROWS * torch.get_num_threads())]
-        if isinstance(parts[0], Classes):
-            return Classes(*map(torch.cat, zip(*parts, strict=True)))
-        rows = (0, 0, 0, 1, 1, 1)
-        return Normals(*(torch.cat(each, dim) for each, dim in zip(zip(*parts, strict=True), rows, strict=True)))
+        return joined(parts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the student to a file, all of it at once; `actgp.load` reads it."""
@@ -100,6 +112,7 @@ class SavedStudent:
 
     Attributes:
         structure: The deep GP, or the mixture, that its trunk is made from.
+        learnt: Whether its means were learnt, and are not those of the structure.
         classes: C; None for real targets.
         scaled: Whether data are scaled.
         values: All other tensors, one after the other.
@@ -109,6 +122,7 @@ class SavedStudent:
     SIZES: ClassVar[Sizes] = {"values": ("numbers",)}
 
     structure: DeepGP | Mixture
+    learnt: bool
     classes: int | None
     scaled: bool
     values: Tensor
@@ -131,15 +145,22 @@ class SavedStudent:
                 "file holds; export it with actgp.export, or keep its state_dict()"
             )
         classes = len(student.head.logits) if isinstance(student.head, ClassHead) else None
-        return cls(student.structure, classes, student.scaling is not None, _values(_parts(student)), student.report)
+        learnt, scaled = isinstance(student.trunk, LearntTrunk), student.scaling is not None
+        return cls(student.structure, learnt, classes, scaled, _values(_parts(student)), student.report)
 
     def student(self) -> Student:
         """The student again."""
-        trunk, P = trunk_of(self.structure), self.structure.num_outputs
+        P = self.structure.num_outputs
         first = self.structure.members[0] if isinstance(self.structure, Mixture) else self.structure
         D, dtype = first.gp_layers[0].input_dim, first.dtype
         with torch.no_grad():
             nothing = torch.zeros(2, D, dtype=dtype)
+            trunk: AnyTrunk
+            if self.learnt and isinstance(self.structure, DeepGP):
+                x = Standardised(nothing, place=True)
+                trunk = LearntTrunk(self.structure, x, SmallNetwork(D, P, WIDTH, None))
+            else:
+                trunk = trunk_of(self.structure)
             along = trunk(nothing)
             features = Features(nothing, along)
             width = features(nothing, along).shape[1]
@@ -164,7 +185,9 @@ class SavedStudent:
 
 def _parts(student: Student) -> nn.ModuleList:
     """What is not made again from the deep GP."""
-    return nn.ModuleList(part for part in (student.features, student.head, student.scaling) if part is not None)
+    means = [student.trunk.x, student.trunk.network] if isinstance(student.trunk, LearntTrunk) else []
+    parts = (student.features, student.head, student.scaling, *means)
+    return nn.ModuleList(part for part in parts if part is not None)
 
 
 def _values(parts: nn.ModuleList) -> Float64[Tensor, " numbers"]:

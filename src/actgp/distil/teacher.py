@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from actgp.distil.outputs import mixture_log_prob
+from actgp.distil.outputs import Classes, Normals, Outputs, mixture_log_prob
 from actgp.distil.scaling import Scaling
 from actgp.models import DeepGP, MixedPrediction, Mixture, Prediction
 
@@ -120,6 +120,19 @@ def answers_of(prediction: Prediction | MixedPrediction, num_rows: int) -> Answe
         weights = weights[:, None, None]
     moments = (values.reshape(num_rows, -1) for values in (prediction.epistemic, prediction.aleatoric))
     return Values(weights, means, variances, *moments)
+
+
+def distribution(prediction: Prediction | MixedPrediction, num_rows: int) -> Outputs:
+    """A prediction as a student would say it."""
+    answers = answers_of(prediction, num_rows)
+    if isinstance(answers, Labels):
+        return Classes(answers.probabilities, answers.spread.sqrt())
+    P = answers.means.shape[2]
+    weights, means, variances = (each if P > 1 else each[..., 0] for each in answers[:3])
+    mean, epistemic, aleatoric = (
+        each if P > 1 else each[:, 0] for each in (answers.mean(), answers.epistemic, answers.aleatoric)
+    )
+    return Normals(mean, epistemic.sqrt(), aleatoric.sqrt(), weights.expand_as(means), means, variances)
 
 
 def _labels(prediction: Prediction | MixedPrediction, num_rows: int) -> Labels:

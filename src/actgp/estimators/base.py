@@ -16,18 +16,19 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from torch import Tensor
 
 from actgp import checks
-from actgp.distil import Inside, Scaling, inside
+from actgp.distil import Classes, Inside, Normals, Scaling, Student, distill, distribution, inside, joined
 from actgp.estimators.columns import Matrix
 from actgp.estimators.encoding import Encoding
 from actgp.estimators.fitted import Fitted
 from actgp.estimators.frames import read
 from actgp.estimators.scaling import fitted_scaler
+from actgp.estimators.surroundings import Surroundings
 from actgp.estimators.targets import check_targets
 from actgp.models import DeepGP, Layers, MixedPrediction, Mixture, Prediction, deep_gp
 from actgp.models.build import NUM_INDUCING, NUM_LAYERS, check_layers
 from actgp.persistence import savable_as, save
-from actgp.tables import PLANS, Effort, fit_table
-from actgp.training import Recipe, fit
+from actgp.tables import PLANS, Effort, TableFit, fit_table
+from actgp.training import FitResult, Recipe, fit
 
 NUMBERS = ("num_layers", "num_inducing", "num_samples")
 ONE_DEEP_GP = ("num_layers", "num_inducing", "layers", "recipe")  # parameters that ask for one
@@ -35,6 +36,8 @@ PARTS: dict[str, type[Layers | Recipe]] = {"layers": Layers, "recipe": Recipe}  
 PARTS_OF_STEPS: dict[Effort, float] = {"fast": 0.1, "balanced": 1.0, "best": 1.0}  # of the default recipe
 FEWEST_ROWS = 2  # a single one has no spread to be scaled by
 LARGEST_SEED = 2**31 - 1
+SEED = 0
+ROWS = 2_048  # that are predicted at a time
 
 
 class Rows(NamedTuple):
@@ -59,6 +62,8 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     """
 
     model_: DeepGP | Mixture
+    student_: Student | None
+    report_: TableFit | FitResult
 
     def __init__(
         self,
@@ -100,6 +105,15 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
             current = getattr(self, part)
             setattr(self, part, replace(PARTS[part]() if current is None else current, **{field: value}))
         return self
+
+    def distill(self, X: ArrayLike) -> Student:
+        """Makes a student of the fitted model (`actgp.distill`) on rows such as those of `fit`, and returns it.
+
+        It is kept as `student_`, and saved with the estimator. It is given the numbers that rows become:
+        `student_.predict(torch.from_numpy(estimator.encode(X)))`, in the units of y.
+        """
+        self.student_ = distill(self, torch.from_numpy(self.encode(X)))
+        return self.student_
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the fitted estimator to a file, all of it at once; `actgp.load` reads it."""
@@ -185,8 +199,9 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         L = NUM_LAYERS if self.num_layers is None else self.num_layers
         model = deep_gp(D, num_outputs, L, M, layers=layers, likelihood=likelihood, generator=generator).double()
         recipe = self._recipe(model)
-        fit(model, inputs, y, recipe, device=self.device, generator=generator, progress=self.progress)
-        self._store(rows, model, recipe, scaler)
+        result = fit(model, inputs, y, recipe, device=self.device, generator=generator, progress=self.progress)
+        self._store(rows, model, recipe, scaler, inputs)
+        self.report_ = result
 
     def _train_mixture(self, rows: Rows, y: Tensor) -> None:
         """Fits the default for tables, and stores what came of it."""
@@ -199,7 +214,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
             generator=generator,
             progress=self.progress,
         )
-        self._store(rows, model if self.device is None else model.to(self.device), None, scaler)
+        self._store(rows, model if self.device is None else model.to(self.device), None, scaler, inputs)
         self.report_ = report
 
     def _prepared(self, rows: Rows) -> tuple[torch.Generator, StandardScaler, Tensor]:
@@ -216,9 +231,13 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         steps = {name: round(part * getattr(suited, name)) for name in ("network_steps", "num_steps", "patience")}
         return replace(suited, **steps)
 
-    def _store(self, rows: Rows, model: DeepGP | Mixture, recipe: Recipe | None, scaler: StandardScaler) -> None:
+    def _store(
+        self, rows: Rows, model: DeepGP | Mixture, recipe: Recipe | None, scaler: StandardScaler, inputs: Tensor
+    ) -> None:
         validate_data(self, rows.given, skip_check_array=True)  # the number and the names of the columns
+        self.surroundings_ = Surroundings.of(inputs, torch.Generator().manual_seed(SEED))
         self.model_, self.recipe_, self.input_scaler_, self.columns_ = model, recipe, scaler, rows.columns
+        self.student_ = None  # that of an earlier fit knows nothing of this one
 
     def encode(self, X: ArrayLike) -> Matrix:
         """The numbers that rows become before they are standardised, [N, len(columns_.outputs)].
@@ -233,6 +252,46 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         else:
             validate_data(self, X, reset=False, skip_check_array=True)
         return self.columns_.encode(table)
+
+    def predict_dist(self, X: ArrayLike) -> Normals | Classes:
+        """The predictive distribution at each row, in the units of y: as tensors, with what they consist of."""
+        inputs = self._inputs(X)
+        scaling = inside(self).scaling
+        assert scaling is not None
+        parts = [distribution(self.model_.predict(part, self.num_samples), len(part)) for part in inputs.split(ROWS)]
+        outputs = joined(parts)
+        return scaling.outputs(type(outputs)(*(values.cpu() for values in outputs)))
+
+    def outlyingness(self, X: ArrayLike) -> NDArray[np.float64]:
+        """How unlike the rows of `fit` each row is, from 0 to 1.
+
+        It is the part of the rows of `fit` (of 1,000 of them) that are nearer to another one than this row is to the
+        nearest of them, in standardised columns: of new rows like those of `fit`, one in a hundred has more than 0.99.
+        """
+        return self.surroundings_.outlyingness(self._inputs(X).cpu()).numpy()
+
+    @property
+    def feature_relevance_(self) -> NDArray[np.float64]:
+        """How much predictions depend on each column, from 0 on: its total effect, by rows of `fit`.
+
+        Half the mean squared change of the prediction where a column's value is that of another row, as a part of the
+        variance of predictions. It is computed when it is asked for.
+        """
+        check_is_fitted(self, "model_")
+        groups = [len(column.outputs) for column in self.columns_]
+        return self.surroundings_.relevance(self._outputs, groups, torch.Generator().manual_seed(SEED))
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """`feature_relevance_`, divided by its sum, as scikit-learn's feature selection wants it."""
+        found = self.feature_relevance_
+        return found / found.sum() if found.sum() > 0 else np.full(len(found), 1 / len(found))
+
+    def _outputs(self, inputs: Tensor) -> Tensor:
+        """The means of targets, or the probabilities of classes, [N, P]."""
+        place = next(self.model_.parameters()).device
+        parts = [self.model_.predict(part.to(place), self.num_samples).mean for part in inputs.split(ROWS)]
+        return torch.cat(parts).reshape(len(inputs), -1).cpu()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

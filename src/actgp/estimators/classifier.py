@@ -53,7 +53,9 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
         classes_: The labels, sorted: the columns of `predict_proba`.
         model_: The `Mixture`, or the `DeepGP`, in standardised units.
         recipe_: How a single deep GP was trained; None for a mixture.
-        report_: Weights and scores of the members of a mixture.
+        report_: Weights and scores of the members of a mixture; of a single deep GP, the `FitResult` of its training.
+        surroundings_: Some rows of X: what `outlyingness` and `feature_relevance_` are computed from.
+        student_: What `distill` makes; None before.
         input_scaler_: Standardises X.
         n_features_in_: The number of columns of X.
         feature_names_in_: Their names, if X had names.

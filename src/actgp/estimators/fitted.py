@@ -15,7 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from actgp import checks
+from actgp.distil import SavedStudent
 from actgp.estimators.encoding import Encoding
+from actgp.estimators.surroundings import Surroundings
 from actgp.models import DeepGP, Mixture
 from actgp.persistence import Sizes, savable
 from actgp.training import Recipe
@@ -105,12 +107,16 @@ class Fitted(ABC):
         recipe: How a single deep GP was trained; None for a mixture.
         inputs: What standardises X.
         columns: What was understood of the columns of X.
+        surroundings: Some of the rows.
+        student: The model's student, if it has one.
     """
 
     model: DeepGP | Mixture
     recipe: Recipe | None
     inputs: Standardisation
     columns: Encoding
+    surroundings: Surroundings
+    student: SavedStudent | None
 
     @abstractmethod
     def estimator(self) -> Any:
@@ -120,7 +126,9 @@ class Fitted(ABC):
     def shared(estimator: Any) -> dict[str, Any]:
         """These attributes, of a fitted estimator."""
         inputs, columns = Standardisation.of(estimator.input_scaler_), estimator.columns_
-        return {"model": estimator.model_, "recipe": estimator.recipe_, "inputs": inputs, "columns": columns}
+        student = None if estimator.student_ is None else SavedStudent.of(estimator.student_)
+        known = {"columns": columns, "surroundings": estimator.surroundings_, "student": student}
+        return {"model": estimator.model_, "recipe": estimator.recipe_, "inputs": inputs, **known}
 
     def check(self, likelihood: type[Likelihood]) -> None:
         """Refuses a model of another kind than the estimator's, or for other columns."""
@@ -137,7 +145,7 @@ class Fitted(ABC):
             )
         if any(values.dtype != torch.float64 for values in model.parameters()):
             raise ValueError("the model must be in double precision, got another; fit again, or save model_")
-        if not len(self.inputs.mean) == len(self.columns.outputs) == D:
+        if not len(self.inputs.mean) == len(self.columns.outputs) == self.surroundings.rows.shape[1] == D:
             raise ValueError(
                 f"there must be {D} scales, and {D} numbers that columns become, got {len(self.inputs.mean)} and "
                 f"{len(self.columns.outputs)}; fit again"
@@ -149,4 +157,5 @@ class Fitted(ABC):
             estimator.feature_names_in_ = np.array(self.columns.names, dtype=object)
         estimator.n_features_in_, estimator.columns_ = len(self.columns), self.columns
         estimator.model_, estimator.recipe_ = self.model, self.recipe
-        estimator.input_scaler_ = self.inputs.scaler()
+        estimator.student_ = None if self.student is None else self.student.student()
+        estimator.input_scaler_, estimator.surroundings_ = self.inputs.scaler(), self.surroundings

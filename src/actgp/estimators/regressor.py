@@ -1,5 +1,6 @@
 """Regression on tables."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from actgp.estimators.fitted import Fitted, Standardisation
 from actgp.estimators.scaling import fitted_scaler
 from actgp.estimators.targets import check_targets, real_targets
 from actgp.likelihoods import ContaminatedGaussianLikelihood
+from actgp.models import Mixture
 from actgp.persistence import savable
 
 ROWS = 2_048  # at which functions are evaluated at a time
@@ -51,7 +53,9 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
     Attributes:
         model_: The `Mixture`, or the `DeepGP`, in standardised units.
         recipe_: How a single deep GP was trained; None for a mixture.
-        report_: Weights and scores of the members of a mixture.
+        report_: Weights and scores of the members of a mixture; of a single deep GP, the `FitResult` of its training.
+        surroundings_: Some rows of X: what `outlyingness` and `feature_relevance_` are computed from.
+        student_: What `distill` makes; None before.
         input_scaler_: Standardises X.
         target_scaler_: Standardises y.
         n_features_in_: The number of columns of X.
@@ -82,7 +86,10 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Values | tuple[Values, Values]:
         """E[y] at each row; with `return_std`, also the standard deviation of y, noise included."""
-        prediction = self._predict(X)
+        inputs = self._inputs(X)
+        if not return_std and isinstance(self.model_, Mixture):
+            return self._in_units(self.model_.predict_mean(inputs, self.num_samples))
+        prediction = self.model_.predict(inputs, self.num_samples)
         mean = self._in_units(prediction.mean)
         if not return_std:
             return mean
@@ -93,6 +100,20 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         """Lower and upper ends of the central interval that holds y with probability `level`, at each row."""
         lower, upper = self._predict(X).interval(checks.real(level, "level", example=0.95))
         return self._in_units(lower), self._in_units(upper)
+
+    def quantile(self, X: ArrayLike, q: float | Iterable[float]) -> Values:
+        """The values that y stays below with probability q, at each row.
+
+        Args:
+            X: Rows.
+            q: A probability, or several.
+
+        Returns:
+            [N], or [N, P] for y of shape [N, P]; for several q there is a last axis, [N, Q] or [N, P, Q].
+        """
+        found = self._predict(X).quantiles(q if isinstance(q, Iterable) else [q])  # [Q, N, *P]
+        values = np.stack([self._in_units(value) for value in found], axis=-1)
+        return values if isinstance(q, Iterable) else values[..., 0]
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R², the part of the variance of y that is predicted."""

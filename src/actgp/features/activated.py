@@ -39,6 +39,12 @@ class ActivatedFeatures(InducingFeatures):
 
     Attributes:
         weights: W, [M, d], learnable: the pre-activation weights, bias last. Only their directions matter.
+
+    Example:
+        >>> import actgp, torch
+        >>> features, kernel = actgp.ActivatedFeatures(input_dim=2, num_inducing=5), actgp.ArcCosine(input_dim=2)
+        >>> features.Kuf(kernel, torch.randn(7, 2)).shape  # the hidden units at seven inputs
+        torch.Size([5, 7])
     """
 
     SIZES: ClassVar[Sizes] = {"weights": ("num_inducing", "input_dim + 1")}

@@ -14,7 +14,14 @@ from actgp.sphere import lift, project
 
 
 class InducingFeatures(nn.Module, ABC):
-    """Inducing variables u_1, …, u_M of a GP with a given kernel."""
+    """Inducing variables u_1, …, u_M of a GP with a given kernel.
+
+    Example:
+        >>> import actgp, torch
+        >>> points = actgp.InducingPoints(torch.randn(5, 2))
+        >>> isinstance(points, actgp.InducingFeatures), points.Kuu(actgp.ArcCosine(2)).shape
+        (True, torch.Size([5, 5]))
+    """
 
     @property
     @abstractmethod

@@ -40,6 +40,12 @@ class DecoupledFeatures(InducingFeatures):
         activated: The activations.
         points: The inducing points, of as many inputs.
         mean_from: "both", or "activations" to leave the mean, and with it the network, to them alone.
+
+    Example:
+        >>> import actgp, torch
+        >>> units, points = actgp.ActivatedFeatures(2, num_inducing=5), actgp.InducingPoints(torch.randn(3, 2))
+        >>> actgp.DecoupledFeatures(units, points).num_inducing
+        8
     """
 
     def __init__(self, activated: ActivatedFeatures, points: InducingPoints, mean_from: MeanFrom = "both") -> None:

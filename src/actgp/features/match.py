@@ -20,7 +20,13 @@ from actgp.sphere import Polynomial, Zonal, evaluated, polynomial, zonal_series
 
 
 class SpectralMismatchWarning(UserWarning):
-    """An activation whose spectrum does not fit its kernel's."""
+    """An activation whose spectrum does not fit its kernel's.
+
+    Example:
+        >>> import actgp, warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("error", actgp.SpectralMismatchWarning)  # refuse such pairs
+    """
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,12 @@ class InducingPoints(InducingFeatures):
 
     Args:
         locations: Z, [M, D]; a learnable parameter.
+
+    Example:
+        >>> import actgp, torch
+        >>> points = actgp.InducingPoints(torch.randn(5, 2))
+        >>> points.Kuf(actgp.ArcCosine(2), torch.randn(7, 2)).shape
+        torch.Size([5, 7])
     """
 
     SIZES: ClassVar[Sizes] = {"locations": ("num_inducing", "input_dim")}

@@ -36,6 +36,12 @@ class ArcCosine(ZonalKernel):
         order: 0, 1 or 2: the power p of the rectifier. It changes the shape only; the radius stays linear.
         batch_shape: gpytorch's batch shape.
         active_dims: gpytorch's: the D columns of X to use, where X has more.
+
+    Example:
+        >>> import actgp, torch
+        >>> kernel = actgp.ArcCosine(input_dim=2)
+        >>> kernel(torch.zeros(1, 2), torch.ones(1, 2)).to_dense().shape
+        torch.Size([1, 1])
     """
 
     def __init__(

@@ -22,6 +22,12 @@ class CustomKernel(ZonalKernel):
         exact: The same function of an mpmath number, for energies to full accuracy; see `CustomActivation`.
         batch_shape: gpytorch's batch shape.
         active_dims: gpytorch's: the D columns of X to use, where X has more.
+
+    Example:
+        >>> import actgp, mpmath, torch
+        >>> kernel = actgp.CustomKernel(2, lambda t: torch.exp(t - 1), exact=lambda t: mpmath.exp(t - 1))
+        >>> kernel.shape(torch.tensor([0.0, 1.0]))
+        tensor([0.3679, 1.0000])
     """
 
     def __init__(

@@ -32,6 +32,12 @@ class MatchedKernel(ZonalKernel):
         num_levels: Ñ, as many as the features that are to use the kernel.
         batch_shape: gpytorch's batch shape.
         active_dims: gpytorch's: the D columns of X to use, where X has more.
+
+    Example:
+        >>> import actgp, torch
+        >>> kernel = actgp.MatchedKernel(input_dim=2, activation="tanh")
+        >>> kernel(torch.zeros(1, 2), torch.ones(1, 2)).to_dense().shape
+        torch.Size([1, 1])
     """
 
     def __init__(

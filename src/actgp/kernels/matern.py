@@ -35,6 +35,12 @@ class ZonalMatern(ZonalKernel):
         nu: The smoothness ν: 0.5, 1.5 or 2.5.
         batch_shape: gpytorch's batch shape.
         active_dims: gpytorch's: the D columns of X to use, where X has more.
+
+    Example:
+        >>> import actgp, torch
+        >>> kernel = actgp.ZonalMatern(input_dim=2, nu=1.5)
+        >>> kernel(torch.zeros(1, 2), torch.ones(1, 2)).to_dense().shape
+        torch.Size([1, 1])
     """
 
     def __init__(

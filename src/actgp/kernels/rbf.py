@@ -19,7 +19,19 @@ DIGITS = 40
 
 @savable
 class ZonalRBF(ZonalKernel):
-    """k(x, x') = v r r' exp(t − 1). Its levels are all positive and decay faster than exponentially."""
+    """k(x, x') = v r r' exp(t − 1). Its levels are all positive and decay faster than exponentially.
+
+    Args:
+        input_dim: D, the number of inputs.
+        batch_shape: gpytorch's batch shape.
+        active_dims: gpytorch's: the D columns of X to use, where X has more.
+
+    Example:
+        >>> import actgp, torch
+        >>> kernel = actgp.ZonalRBF(input_dim=2)
+        >>> kernel(torch.zeros(1, 2), torch.ones(1, 2)).to_dense().shape
+        torch.Size([1, 1])
+    """
 
     def shape(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return torch.exp(t - 1)

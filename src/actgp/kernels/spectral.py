@@ -23,6 +23,12 @@ class SpectralKernel(ZonalKernel):
         energies: k_0, …, k_{Ñ−1}, none negative; only their ratios matter, the variance is the kernel's own.
         batch_shape: gpytorch's batch shape.
         active_dims: gpytorch's: the D columns of X to use, where X has more.
+
+    Example:
+        >>> import actgp, torch
+        >>> kernel = actgp.SpectralKernel(input_dim=2, energies=[2.0, 1.0, 1.0])
+        >>> kernel.energies(dimension=3, num_levels=3)
+        tensor([0.5000, 0.2500, 0.2500], dtype=torch.float64)
     """
 
     def __init__(

@@ -29,6 +29,12 @@ class ZonalKernel(Kernel):
         input_dim: D, the number of inputs; the sphere lives in R^d with d = D + 1.
         batch_shape: gpytorch's batch shape: one set of lengthscales and one variance for each element.
         active_dims: gpytorch's: the D columns of X to use, where X has more.
+
+    Example:
+        >>> import actgp, torch
+        >>> kernel = actgp.ArcCosine(input_dim=2)
+        >>> isinstance(kernel, actgp.ZonalKernel), kernel.shape(torch.tensor([-1.0, 0.0, 1.0]))
+        (True, tensor([0.0000, 0.3183, 1.0000]))
     """
 
     SIZES: ClassVar[Sizes] = {"raw_lengthscale": (1, "input_dim")}

@@ -68,6 +68,14 @@ class GPLayer(nn.Module):
         prior_mean: "zero"; "identity" for f(h) = h + g(h), a skip connection, with as many outputs as inputs; a module,
             from h to [N, P]; or "carried", where the last P columns of h are the prior mean and g sees the others.
         horizon: R, the radius ‖[x / ℓ, 1]‖ beyond which a layer with a zonal kernel forgets (`Horizon`); None if never.
+
+    Example:
+        >>> import actgp, torch
+        >>> features = actgp.ActivatedFeatures(input_dim=2, num_inducing=10)
+        >>> layer = actgp.GPLayer(actgp.ArcCosine(2), features, num_outputs=3)
+        >>> means, variances = layer(torch.randn(7, 2))
+        >>> means.shape
+        torch.Size([7, 3])
     """
 
     SIZES: ClassVar[Sizes] = {

@@ -93,6 +93,7 @@ class ContaminatedGaussianLikelihood(GaussianLikelihood):
 
     @property
     def outlier_noise(self) -> Float[Tensor, " 1"]:
+        """ω²."""
         noise: Tensor = self.raw_outlier_noise_constraint.transform(self.raw_outlier_noise)
         return noise
 

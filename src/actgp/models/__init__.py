@@ -8,6 +8,7 @@ from actgp.models.gpr import GPR
 from actgp.models.hybrid import FeatureScale, hybrid
 from actgp.models.mixture import MixedPrediction, Mixture
 from actgp.models.networks import Networks
+from actgp.models.parts import predict_in_parts
 from actgp.models.prediction import Prediction
 from actgp.models.sgpr import SGPR, Posterior
 from actgp.models.shares import LayerShares, VarianceShares
@@ -33,4 +34,5 @@ __all__ = [
     "diagnose",
     "forget_beyond",
     "hybrid",
+    "predict_in_parts",
 ]

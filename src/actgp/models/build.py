@@ -101,6 +101,9 @@ def deep_gp(
             given another `noise_constraint`.
         generator: Draws the initial directions.
 
+    Returns:
+        The model, untrained: `fit` trains it.
+
     Example:
         >>> import actgp, gpytorch
         >>> model = actgp.deep_gp(input_dim=8, num_outputs=1)

@@ -48,6 +48,16 @@ class DeepGP(nn.Module):
         likelihood: A gpytorch likelihood of one latent function for each output, or `SoftmaxLikelihood`.
         backbone: A module that the inputs go through first, such as the convolutions of a network.
         keep_column: Whether `mean` and `network` give [N, 1] for one output, as a converted network may do, not [N].
+
+    Example:
+        >>> import actgp, gpytorch, torch
+        >>> features = [actgp.ActivatedFeatures(input_dim=2, num_inducing=10) for _ in range(2)]
+        >>> hidden = actgp.GPLayer(actgp.ArcCosine(2), features[0], num_outputs=2, prior_mean="identity")
+        >>> last = actgp.GPLayer(actgp.ArcCosine(2), features[1])
+        >>> model = actgp.DeepGP([hidden, last], gpytorch.likelihoods.GaussianLikelihood())
+        >>> X = torch.randn(7, 2)
+        >>> torch.allclose(model.network()(X), model.mean(X))
+        True
     """
 
     def __init__(

@@ -33,6 +33,14 @@ class GPR(ExactGP):
         y: Targets, [N] or [N, P].
         kernel: The prior's kernel, shared by all outputs.
         likelihood: A `gpytorch.likelihoods.GaussianLikelihood`; one is made if none is given.
+
+    Example:
+        >>> import actgp, torch
+        >>> X = torch.linspace(-2, 2, 30, dtype=torch.float64)[:, None]
+        >>> y = torch.sin(X[:, 0])
+        >>> model = actgp.GPR(X, y, actgp.ArcCosine(input_dim=1))
+        >>> result = actgp.fit(model)
+        >>> lower, upper = model.predict(X).interval(0.9)
     """
 
     SIZES: ClassVar[Sizes] = {"X": ("rows", "columns"), "y": ("rows", "outputs")}

@@ -68,7 +68,8 @@ def hybrid(
 
     Args:
         backbone: A module from inputs to features [N, D]. It becomes part of the model, in evaluation mode.
-        X: Inputs like those that the model will be trained on: their features say how to centre and scale.
+        X: Inputs like those that the model will be trained on: their features say how to centre and scale. Whole
+            numbers, such as pixels of uint8, are for the backbone to convert.
         num_outputs: P; for a softmax likelihood, the number of classes.
         num_layers: How many GP layers.
         num_inducing: M of each, hidden units and inducing points together.
@@ -78,6 +79,9 @@ def hybrid(
             behind many features, few levels are better: 4 at 128 of them, as a warning then says.
         likelihood: A gpytorch likelihood; by default softmax over P classes.
         generator: Draws the initial directions.
+
+    Returns:
+        The model, untrained: `fit` trains it.
 
     Example:
         >>> import actgp, torch
@@ -111,9 +115,12 @@ def _features(backbone: nn.Module, X: Tensor) -> Float[Tensor, "N D"]:
         raise TypeError(
             f"backbone must be a torch.nn.Module, got {type(backbone).__name__}; wrap the function in a module"
         )
-    if checks.finite(checks.tensor(X, "X"), "X").ndim < 2 or len(X) < 2:
+    whole = isinstance(X, Tensor) and not X.is_floating_point() and not X.is_complex()  # pixels, or tokens
+    if not whole:
+        checks.finite(checks.tensor(X, "X"), "X")
+    if X.ndim < 2 or len(X) < 2:
         raise ValueError(f"X must have shape [N, …] with at least two rows, got {list(X.shape)}; pass a batch")
-    if floating := [p for p in backbone.parameters() if p.is_floating_point()]:
+    if not whole and (floating := [p for p in backbone.parameters() if p.is_floating_point()]):
         checks.precision(X, floating)
     modes = [(module, module.training) for module in backbone.modules()]
     try:

@@ -14,7 +14,7 @@ By the law of total variance, with E_m and Var_m those of a part and its weight 
 
 import copy
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp import checks
-from actgp.layers.pathwise import SampledFunction
+from actgp.layers import SampledFunction, mean_functions
 from actgp.likelihoods import adapter_of
 from actgp.likelihoods.gaussian import mixture_quantile
 from actgp.models.deep import DeepGP
@@ -43,6 +43,13 @@ class MixedPrediction:
     Attributes:
         parts: Predictions of its parts.
         weights: Their weights, which sum to one.
+
+    Example:
+        >>> import actgp, torch
+        >>> models = [actgp.deep_gp(input_dim=2, num_layers=layers, num_inducing=10) for layers in (1, 2)]
+        >>> prediction = actgp.Mixture(models, [], torch.tensor([0.7, 0.3])).predict(torch.randn(7, 2))
+        >>> prediction.weights
+        tensor([0.7000, 0.3000])
     """
 
     parts: tuple[Prediction, ...]
@@ -88,10 +95,13 @@ class MixedPrediction:
         """The central interval that holds y with probability `level`: its lower and upper ends."""
         if not 0.0 < checks.real(level, "level", example=0.95) < 1.0:
             raise ValueError(f"level must lie between 0 and 1, got {level}; pass e.g. 0.95")
-        components = self.normal_components()
-        ends = [mixture_quantile(*components, self.weights.new_tensor(p)) for p in ((1 - level) / 2, (1 + level) / 2)]
-        lower, upper = map(checks.squeezed, ends)
+        lower, upper = self.quantiles([(1 - level) / 2, (1 + level) / 2])
         return lower, upper
+
+    def quantiles(self, levels: Iterable[float]) -> Float[Tensor, "Q N *P"]:
+        """The values that y stays below with each of these probabilities, each output by itself."""
+        probabilities, components = self.weights.new_tensor(checks.levels(levels)), self.normal_components()
+        return checks.squeezed(torch.stack([mixture_quantile(*components, p) for p in probabilities]))
 
     def normal_components(self) -> tuple[Float[Tensor, " K"], Float[Tensor, "K N P"], Float[Tensor, "K N P"]]:
         """Each output of y by itself as a mixture of normals: weights, means, variances."""
@@ -112,6 +122,13 @@ class Mixture(nn.Module):
         around_networks: Those that are given [x, μ_k(x)].
         weights: Of both, in this order; they are divided by their sum.
         networks: What gives μ_k; None where nothing stands around them.
+
+    Example:
+        >>> import actgp, torch
+        >>> models = [actgp.deep_gp(input_dim=2, num_layers=layers, num_inducing=10) for layers in (1, 2)]
+        >>> mixture = actgp.Mixture(models, [], torch.tensor([0.7, 0.3]))
+        >>> mixture.predict(torch.randn(7, 2)).mean.shape
+        torch.Size([7])
     """
 
     SIZES: ClassVar[Sizes] = {"weights": ("num_members",)}
@@ -183,6 +200,29 @@ class Mixture(nn.Module):
         return MixedPrediction(tuple(parts), self.shares.to(X))
 
     @torch.no_grad()
+    def predict_mean(self, X: Float[Tensor, "N D"], num_samples: int = 20) -> Tensor:
+        """`predict(X, num_samples).mean`; of real targets without the variances of members of one layer.
+
+        Args:
+            X: Inputs.
+            num_samples: S, the paths of each member of several layers.
+        """
+        if adapter_of(self.likelihood).noise_variance() is None:
+            return self.predict(X, num_samples).mean
+        checks.precision(checks.inputs(X, self.input_dim), self.parameters())
+        means = []
+        for member in self._each(self.given_inputs):
+            one = len(member.gp_layers) == 1 and member.backbone is None
+            means.append(_mean_of_layer(member, X) if one else member.predict(X, num_samples).mean)
+        if self.networks is not None:
+            inputs = self.behind_networks(X)
+            for member in self._each(self.around_networks):
+                one = adds_to_networks(member)
+                mean = _mean_of_layer(member, inputs.mean(0)) if one else _around(member, inputs, num_samples).mean
+                means.append(mean)
+        return torch.tensordot(self.shares.to(X), torch.stack(means), dims=1)
+
+    @torch.no_grad()
     def mean(self, X: Float[Tensor, "N D"]) -> Tensor:
         """What the members' networks say, weighted: no paths are sampled. [N] for one output, [N, P] for several."""
         checks.precision(checks.inputs(X, self.input_dim), self.parameters())
@@ -246,6 +286,12 @@ def _around(member: DeepGP, inputs: Float[Tensor, "K N H"], num_samples: int) ->
     variances = torch.cat([part.component_variances for part in parts])
     noise = [part.relative_noise for part in parts if part.relative_noise is not None]
     return Prediction(means, variances, member.likelihood, torch.cat(noise) if noise else None)
+
+
+def _mean_of_layer(member: DeepGP, h: Float[Tensor, "N H"]) -> Tensor:
+    """The mean of a member of one layer, some rows at a time."""
+    (mean,) = mean_functions(member.gp_layers)
+    return checks.squeezed(torch.cat([mean(part) for part in h.split(ROWS)]))
 
 
 def _mean_around(member: DeepGP, inputs: Float[Tensor, "K N H"]) -> Tensor:

@@ -10,6 +10,7 @@ law of total variance
 """
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,6 +35,14 @@ class Prediction:
         component_variances: Variances of f, likewise.
         likelihood: p(y | f).
         relative_noise: Where the noise varies, its relative size in each component, [S, N, 1]; None if it does not.
+
+    Example:
+        >>> import actgp, torch
+        >>> model = actgp.deep_gp(input_dim=2, num_layers=2, num_inducing=10)
+        >>> prediction = model.predict(torch.randn(7, 2))
+        >>> lower, upper = prediction.interval(0.9)
+        >>> torch.allclose(prediction.variance, prediction.aleatoric + prediction.epistemic)
+        True
     """
 
     component_means: Float[Tensor, "S N P"]
@@ -102,9 +111,14 @@ class Prediction:
         """
         if not 0.0 < checks.real(level, "level", example=0.95) < 1.0:
             raise ValueError(f"level must lie between 0 and 1, got {level}; pass e.g. 0.95")
-        ends = self.component_means.new_tensor([(1 - level) / 2, (1 + level) / 2])
-        lower, upper = self._adapter.quantiles(ends, self._latent)
-        return checks.squeezed(lower), checks.squeezed(upper)
+        lower, upper = self.quantiles([(1 - level) / 2, (1 + level) / 2])
+        return lower, upper
+
+    @full_precision
+    def quantiles(self, levels: Iterable[float]) -> Float[Tensor, "Q N *P"]:
+        """The values that y stays below with each of these probabilities, each output by itself; as `interval`."""
+        found = self._adapter.quantiles(self.component_means.new_tensor(checks.levels(levels)), self._latent)
+        return checks.squeezed(found)
 
     def normal_components(self) -> tuple[Float[Tensor, " K"], Float[Tensor, "K N P"], Float[Tensor, "K N P"]]:
         """For Gaussian noise, each output of y by itself as a mixture of normals: weights, means, variances."""

@@ -51,6 +51,15 @@ class SGPR(nn.Module):
         kernel: The prior's kernel, shared by all outputs.
         features: The inducing features.
         likelihood: A `gpytorch.likelihoods.GaussianLikelihood`; one is made if none is given.
+
+    Example:
+        >>> import actgp, torch
+        >>> X = torch.linspace(-2, 2, 30, dtype=torch.float64)[:, None]
+        >>> y = torch.sin(X[:, 0])
+        >>> features = actgp.ActivatedFeatures(input_dim=1, num_inducing=10)
+        >>> model = actgp.SGPR(X, y, actgp.ArcCosine(input_dim=1), features)
+        >>> result = actgp.fit(model)
+        >>> lower, upper = model.predict(X).interval(0.9)
     """
 
     SIZES: ClassVar[Sizes] = {"X": ("rows", "columns"), "y": ("rows", "outputs")}

@@ -14,6 +14,11 @@ def num_harmonics(level: int, dimension: int) -> int:
 
     Returns:
         The exact count, an int of any size.
+
+    Example:
+        >>> import actgp
+        >>> actgp.num_harmonics(level=2, dimension=3)
+        5
     """
     n = checks.integer(level, "level", minimum=0)
     d = checks.integer(dimension, "dimension", minimum=2)
@@ -24,7 +29,19 @@ def num_harmonics(level: int, dimension: int) -> int:
 
 
 def surface_area(dimension: int) -> float:
-    """Ω_{d−1} = 2 π^(d/2) / Γ(d/2), the area of the unit sphere in R^d (paper, eq. B.2)."""
+    """Ω_{d−1} = 2 π^(d/2) / Γ(d/2), the area of the unit sphere in R^d (paper, eq. B.2).
+
+    Args:
+        dimension: d ≥ 2, the dimension of the space that holds the sphere.
+
+    Returns:
+        The area.
+
+    Example:
+        >>> import actgp
+        >>> round(actgp.surface_area(3), 4)  # 4 π
+        12.5664
+    """
     d = checks.integer(dimension, "dimension", minimum=2)
     return math.exp(math.log(2.0) + d / 2 * math.log(math.pi) - math.lgamma(d / 2))
 

@@ -57,7 +57,21 @@ def clenshaw(
 
 
 def normalised_gegenbauer(t: Float[Tensor, "*shape"], dimension: int, num_levels: int) -> Float[Tensor, "*shape L"]:
-    """P_0(t), …, P_{Ñ−1}(t), stacked along a new last axis."""
+    """P_0(t), …, P_{Ñ−1}(t), stacked along a new last axis.
+
+    Args:
+        t: Points in [−1, 1], of any shape.
+        dimension: d ≥ 2, the dimension of the space that holds the sphere.
+        num_levels: Ñ, how many polynomials.
+
+    Returns:
+        The polynomials' values, with a new last axis for the levels.
+
+    Example:
+        >>> import actgp, torch
+        >>> actgp.normalised_gegenbauer(torch.tensor([1.0]), dimension=5, num_levels=3)
+        tensor([[1., 1., 1.]])
+    """
     d = checks.integer(dimension, "dimension", minimum=2)
     num_levels = checks.integer(num_levels, "num_levels", minimum=1)
     checks.tensor(t, "t")
@@ -69,7 +83,21 @@ def normalised_gegenbauer(t: Float[Tensor, "*shape"], dimension: int, num_levels
 
 
 def gegenbauer(t: Float[Tensor, "*shape"], dimension: int, num_levels: int) -> Float[Tensor, "*shape L"]:
-    """The paper's C_0^(α)(t), …, C_{Ñ−1}^(α)(t), with C_n^(α)(1) = binom(n+d−3, n)."""
+    """The paper's C_0^(α)(t), …, C_{Ñ−1}^(α)(t), with C_n^(α)(1) = binom(n+d−3, n).
+
+    Args:
+        t: Points in [−1, 1], of any shape.
+        dimension: d ≥ 2, the dimension of the space that holds the sphere.
+        num_levels: Ñ, how many polynomials.
+
+    Returns:
+        The polynomials' values, with a new last axis for the levels.
+
+    Example:
+        >>> import actgp, torch
+        >>> actgp.gegenbauer(torch.tensor([0.5]), dimension=5, num_levels=3)
+        tensor([[1.0000, 1.5000, 0.3750]])
+    """
     d = checks.integer(dimension, "dimension", minimum=2)
     if d == 2:
         raise ValueError(

@@ -29,6 +29,12 @@ class SphericalHarmonics:
         dimension: d ≥ 2.
         num_levels: Ñ ≥ 1; the largest level may have at most 5,000 harmonics.
         generator: Draws the candidate points; by default the same points every time.
+
+    Example:
+        >>> import actgp, torch
+        >>> harmonics = actgp.SphericalHarmonics(dimension=3, num_levels=3)
+        >>> harmonics(torch.nn.functional.normalize(torch.randn(7, 3), dim=1)).shape  # 1 + 3 + 5 of them
+        torch.Size([7, 9])
     """
 
     def __init__(self, dimension: int, num_levels: int, *, generator: torch.Generator | None = None) -> None:

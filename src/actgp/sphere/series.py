@@ -28,6 +28,16 @@ def zonal_series(
         t: Points of any shape.
         energies: Coefficients e_n along the last axis; the leading axes broadcast against `t`.
         dimension: The dimension d ≥ 2 that fixes the polynomials.
+
+    Returns:
+        The sums, of the shape of `t` behind the leading axes of `energies`.
+
+    Example:
+        >>> import actgp, torch
+        >>> t = torch.linspace(-1, 1, 5, dtype=torch.float64)
+        >>> energies = actgp.Softplus().energies(dimension=3, num_levels=40)
+        >>> torch.allclose(actgp.zonal_series(t, energies, dimension=3), actgp.Softplus()(t))
+        True
     """
     checks.tensor(t, "t")
     checks.tensor(energies, "energies")

@@ -25,6 +25,12 @@ class Spectrum:
     Attributes:
         energies: a_n, float64. They sum to s(1) as the number of levels grows.
         dimension: The dimension d of the space that holds the sphere.
+
+    Example:
+        >>> import actgp
+        >>> spectrum = actgp.spectrum(actgp.ArcCosine(input_dim=2), dimension=3, num_levels=4)
+        >>> spectrum.energies
+        tensor([0.3750, 0.5000, 0.1172, 0.0000], dtype=torch.float64)
     """
 
     energies: Float64[Tensor, " L"]
@@ -38,6 +44,7 @@ class Spectrum:
 
     @property
     def num_levels(self) -> int:
+        """Ñ."""
         return self.energies.shape[-1]
 
 
@@ -48,6 +55,9 @@ def spectrum(shape: Zonal, dimension: int, num_levels: int) -> Spectrum:
         shape: An actgp kernel or activation.
         dimension: d ≥ 2, one more than the number of inputs.
         num_levels: Ñ ≥ 1, the number of levels n = 0, …, Ñ−1.
+
+    Returns:
+        Eigenvalues and energies of the first levels.
 
     Example:
         >>> import actgp

@@ -38,6 +38,9 @@ NUM_INNER = 2  # matrices between hidden layers
 BATCH_SIZE = 128
 VALIDATE_EVERY = 25
 MOST_VALIDATED = 1_000  # rows of a fold
+PART_ON_ALL, RATE_ON_ALL, RISING = 0.25, 0.2, 0.1  # of all steps; of the rate; the part of them in which it rises
+LEAST_ERROR = 0.25  # what all networks' squared error is at least taken for, beside that of one of each group
+ROWS = 2_048  # of each network that are left out at a time
 SHARES_SD, NUM_STEPS = 0.5, 30  # of the prior of what groups count for, and of L-BFGS
 
 
@@ -48,11 +51,13 @@ class CrossFit(NamedTuple):
         networks: One of each group for each fold.
         left_out: For each row, what the networks say, blended, that have not seen it.
         error: Its mean squared error, or cross-entropy.
+        is_cut_short: Whether there was not the time for all steps.
     """
 
     networks: Networks
     left_out: Float[Tensor, "N P"]
     error: float
+    is_cut_short: bool
 
 
 class Task(NamedTuple):
@@ -63,17 +68,19 @@ class Task(NamedTuple):
         num_outputs: P, of the networks.
         loss: Of outputs and targets, for each row, both with any number of axes before.
         shares: What the outputs of two groups, [2, N, P], count for, given all targets.
+        together: Of left-out outputs of two groups, shares, targets and K: what all networks would say of a row.
     """
 
     targets: Tensor
     num_outputs: int
     loss: Callable[[Tensor, Tensor], Tensor]
     shares: Callable[[Tensor, Tensor], Tensor]
+    together: Callable[[Tensor, Tensor, Tensor, int], Tensor]
 
 
 def regression(y: Float[Tensor, "N P"]) -> Task:
     """The least squares."""
-    return Task(y.float(), y.shape[1], lambda f, y: (f - y).square().mean(-1), blending_shares)
+    return Task(y.float(), y.shape[1], lambda f, y: (f - y).square().mean(-1), blending_shares, together)
 
 
 def classification(y: Tensor, likelihood: Likelihood, num_outputs: int) -> Task:
@@ -87,12 +94,20 @@ def classification(y: Tensor, likelihood: Likelihood, num_outputs: int) -> Task:
     def shares(f: Tensor, labels: Tensor) -> Tensor:
         return most_probable_shares(f, lambda blend: -loss(blend, labels).sum())
 
-    return Task(y, num_outputs, loss, shares)
+    def blend(f: Tensor, shares: Tensor, labels: Tensor, num_blends: int) -> Tensor:
+        return torch.tensordot(shares, f, dims=1)
+
+    return Task(y, num_outputs, loss, shares, blend)
 
 
 def rate_at(t: float) -> float:
     """The factor of learning rates."""
     return 0.5 * (1 - cos(2 * pi * log2(1 + (2**CYCLES - 1) * t)))
+
+
+def rate_on_all(t: float) -> float:
+    """The same for the steps on all rows."""
+    return RATE_ON_ALL * min(t / RISING, 0.5 * (1 + cos(pi * (t - RISING) / (1 - RISING))))
 
 
 @torch.enable_grad()
@@ -122,48 +137,158 @@ def cross_fit(
     with torch.no_grad():
         networks.frequencies.mul_(torch.tensor(STRETCHES).repeat_interleave(K).view(-1, 1, 1, 1))
     networks.to(X.device)
-    order = torch.randperm(N, generator=generator)
-    folds = [order[k::K] for k in range(K)]
-    fewest = min(N - len(fold) for fold in folds)
-    others = torch.stack([torch.cat(folds[:k] + folds[k + 1 :])[:fewest] for k in range(K)])  # [K, n]
-    judged = torch.stack([fold[: min(MOST_VALIDATED, N // K)] for fold in folds])  # [K, v]
-    judged = judged.repeat(G, 1)
-    optimiser = torch.optim.AdamW(_groups(networks), lr=RATE, betas=BETAS, weight_decay=0.0, fused=True)
-    decay = inputs.new_tensor(DECAYS).repeat_interleave(K).view(-1, 1, 1)  # of each network
+    seen, unseen = folds(N, K, G, generator)
+    judged = unseen[:, : min(MOST_VALIDATED, N // K)]
     score, best = 0.0, torch.full((G,), float("inf"), device=X.device)
+    best_steps = torch.zeros(G, dtype=torch.long)
     kept = copy.deepcopy(networks.state_dict())
-    batches = Shuffled(others.repeat(G, 1), min(BATCH_SIZE, fewest), generator)
-    for step in range(num_steps):
-        done = max((step + 0.5) / num_steps, clock.seconds / clock.budget)
-        if done >= 1 and step > 0:
-            break
-        rate = rate_at(min(done, 1.0))
-        for group in optimiser.param_groups:
-            group["lr"] = group["initial_lr"] * rate
-        rows = batches.next().to(X.device)  # [G K, B]
-        loss = task.loss(networks(inputs[rows]), targets[rows]).mean(1).sum()
-        optimiser.zero_grad()
-        loss.backward()
-        with torch.no_grad():
-            for weights in (networks.first, networks.inner, networks.last):
-                weights.mul_(1 - RATE * rate * decay)
-        optimiser.step()
-        if (step + 1) % VALIDATE_EVERY == 0 or step in (0, num_steps - 1):
+
+    def validate(step: int, is_last: bool) -> None:
+        nonlocal score, best
+        if step == 0 or (step + 1) % VALIDATE_EVERY == 0 or is_last:
             with torch.no_grad():
                 errors = task.loss(networks(inputs[judged]), targets[judged]).mean(1).view(G, K).mean(1)
             _keep(networks, kept, (errors < best).repeat_interleave(K))
+            best_steps[(errors < best).cpu()] = step
             best = torch.minimum(best, errors)
             score = -best.mean().item()
         report(score)
+
+    first = Clock((1 - PART_ON_ALL) * clock.left)
+    lengths = torch.full((G * K,), round((1 - PART_ON_ALL) * num_steps))
+    is_cut_short = Descent(networks, inputs, task, generator).run(seen, lengths, rate_at, first, validate)
     networks.load_state_dict(kept)
-    left_out = torch.empty(G, N, task.num_outputs, device=X.device)
-    with torch.no_grad():
-        for k, fold in enumerate(folds):
-            left_out[:, fold] = networks(inputs[fold])[k::K]
+    left_out = _left_out(networks, inputs, unseen)
     networks.shares.copy_(task.shares(left_out, targets))
     with torch.no_grad():
-        blend = networks.blend(left_out)[0]
-        return CrossFit(networks.eval(), blend, task.loss(blend, targets).mean().item())
+        said = task.together(left_out, networks.shares, targets, K)
+        error = task.loss(said, targets).mean().item()
+    lengths = (PART_ON_ALL / (1 - PART_ON_ALL) * best_steps).long().repeat_interleave(K)
+    every = torch.arange(N).expand(G * K, N)
+    last = Descent(networks, inputs, task, generator)
+    is_cut_short |= last.run(every, lengths, rate_on_all, clock, lambda *_: report(score))
+    return CrossFit(networks.eval(), said, error, is_cut_short)
+
+
+class Folds(NamedTuple):
+    """Rows of each network: each group is cut into folds of its own.
+
+    Attributes:
+        seen: Those that it is trained on, all but its fold.
+        unseen: Its fold; the first row stands twice where a fold is smaller than others.
+    """
+
+    seen: Int[Tensor, "GK n"]
+    unseen: Int[Tensor, "GK m"]
+
+
+def folds(N: int, K: int, G: int, generator: torch.Generator) -> Folds:
+    """K folds of N rows for each of G groups."""
+    m, seen, unseen = -(-N // K), [], []
+    for _ in range(G):
+        order = torch.randperm(N, generator=generator)
+        parts = [order[k::K] for k in range(K)]
+        for k, fold in enumerate(parts):
+            seen.append(torch.cat(parts[:k] + parts[k + 1 :])[: N - m])
+            unseen.append(torch.cat([fold, fold[: m - len(fold)]]))
+    return Folds(torch.stack(seen), torch.stack(unseen))
+
+
+class Descent:
+    """AdamW for all networks side by side, each with minibatches of its own.
+
+    Args:
+        networks: What is trained.
+        inputs: All rows.
+        task: What they are to say.
+        generator: Shuffles rows.
+    """
+
+    def __init__(
+        self, networks: Networks, inputs: Float[Tensor, "N D"], task: Task, generator: torch.Generator
+    ) -> None:
+        self.networks, self.inputs, self.task, self.generator = networks, inputs, task, generator
+        self.optimiser = torch.optim.AdamW(_groups(networks), lr=RATE, betas=BETAS, weight_decay=0.0, fused=True)
+        K = networks.num_blends
+        self.decay = inputs.new_tensor(DECAYS).repeat_interleave(K).view(-1, 1, 1)  # of each network
+
+    def run(
+        self,
+        rows: Int[Tensor, "GK n"],
+        lengths: Int[Tensor, " GK"],
+        rate_at: Callable[[float], float],
+        clock: Clock,
+        after: Callable[[int, bool], None],
+    ) -> bool:
+        """Takes steps, and says whether time ended it.
+
+        Args:
+            rows: Of each network.
+            lengths: How many steps each network takes, if there is time.
+            rate_at: The factor of learning rates at t from 0 to 1, how much of its steps or of the time has gone by.
+            clock: What time there is; one step is taken in any case.
+            after: Called after each step with its number, and whether it is the last of the steps.
+        """
+        batches = Shuffled(rows, min(BATCH_SIZE, rows.shape[1]), self.generator)
+        num_steps = int(lengths.max())
+        for step in range(num_steps):
+            gone = clock.seconds / clock.budget
+            if gone >= 1 and step > 0:
+                return True
+            done = [max((step + 0.5) / max(length, 1), gone) for length in lengths.tolist()]
+            rates = self.inputs.new_tensor([rate_at(t) if t < 1 else 0.0 for t in done])
+            self._step(batches.next().to(self.inputs.device), rates)
+            after(step, step == num_steps - 1)
+        return False
+
+    def _step(self, batch: Int[Tensor, "GK B"], rates: Float[Tensor, " GK"]) -> None:
+        """One of AdamW, with rates of its own for each network."""
+        parameters = dict(self.networks.named_parameters())
+        rate = rates.max()
+        relative = rates / rate.clamp_min(torch.finfo(rates.dtype).tiny)
+        before = {name: p.detach().clone() for name, p in parameters.items()} if (relative < 1).any() else {}
+        for group in self.optimiser.param_groups:
+            group["lr"] = group["initial_lr"] * rate.item()
+        loss = self.task.loss(self.networks(self.inputs[batch]), self.task.targets[batch]).mean(1).sum()
+        self.optimiser.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for W in (self.networks.first, self.networks.inner, self.networks.last):
+                W.mul_(1 - RATE * rate * self.decay)
+        self.optimiser.step()
+        with torch.no_grad():
+            for name, old in before.items():
+                new = _by_network(name, parameters[name])
+                new.copy_(_by_network(name, old).lerp(new, relative.view(-1, *(1,) * (new.ndim - 1))))
+
+
+@torch.no_grad()
+def _left_out(networks: Networks, inputs: Float[Tensor, "N D"], unseen: Int[Tensor, "GK m"]) -> Float[Tensor, "G N P"]:
+    """What the network of each group says of a row that has not seen it."""
+    K, P = networks.num_blends, networks.num_outputs
+    found = inputs.new_empty(len(networks.shares), len(inputs), P)
+    for rows in unseen.split(ROWS, dim=1):
+        for group, said, own in zip(found, networks(inputs[rows]).split(K), rows.split(K), strict=True):
+            group[own.flatten()] = said.flatten(0, 1)
+    return found
+
+
+def together(
+    f: Float[Tensor, "2 N P"], shares: Float[Tensor, " 2"], y: Float[Tensor, "N P"], num_blends: int
+) -> Float[Tensor, "N P"]:
+    """Left-out predictions with the errors of the mean of K blends, where f are those of one of them.
+
+    Of networks that differ by chance, with variance V, the mean is nearer to y than each: if
+
+        E (y − Σ s_g f_g)² = e² + Σ s_g² V,     V = ½ E (f₁ − f₂)²,
+
+    then the mean of K such sums has e² + Σ s_g² V / K. Errors are scaled accordingly.
+    """
+    r = y - torch.tensordot(shares, f, dims=1)
+    V = 0.5 * (f[0] - f[1]).square().mean(0)
+    gained = (1 - 1 / num_blends) * shares.square().sum() * V
+    ratio = 1 - gained / r.square().mean(0).clamp_min(torch.finfo(y.dtype).tiny)
+    return y - ratio.clamp_min(LEAST_ERROR).sqrt() * r
 
 
 def blending_shares(f: Float[Tensor, "2 N P"], y: Float[Tensor, "N P"]) -> Float[Tensor, " 2"]:

@@ -8,13 +8,13 @@ for P outputs that share K. Lengthscales are found a posteriori,
 
 with c where inputs of unit spread are told apart: columns that say nothing would otherwise be fitted to noise. The
 evidence may have several maxima, that of a rough function without noise and that of a smooth one with it; it is climbed
-from two sides, and the higher one taken. A normal density knows of no outliers: for the evidence, targets more than six
-robust standard deviations from their median are brought to that distance.
+from two sides, and which is better, left-out rows decide. A normal density knows of no outliers: for the evidence,
+targets more than six robust standard deviations from their median are brought to that distance.
 """
 
 import copy
-from math import log
-from operator import itemgetter
+from math import inf, log
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -28,9 +28,10 @@ from actgp.linalg import LogDensity
 from actgp.training.lbfgs import maximise
 
 NUM_STEPS = 60
-MOST_ROWS = 800  # of which the evidence is taken
+FEWER_ROWS, MOST_ROWS = 400, 800  # of which the evidence is taken
 LENGTHSCALE_SD, VARIANCE_SD, NOISE_SD = 1.5, 3.0, 3.0
 STARTS = (0.05, 1e-3)  # of σ²
+SAME = 0.2  # difference of log σ² and of log evidence, up to which two maxima are one
 VARIANCES = {ArcCosine: 0.4, ScaleKernel: 1.0}  # v₀
 JITTER = 1e-8  # relative to the variance: where it would be added only now and then, the evidence would have steps
 FARTHEST = 6.0  # robust standard deviations from the median
@@ -56,30 +57,41 @@ def matern(D: int) -> Kernel:
     return kernel.double()
 
 
-class Evidence(NamedTuple):
-    """What was found beside the kernel.
+class Maximum(NamedTuple):
+    """One of the evidence.
 
     Attributes:
+        kernel: With the hyper-parameters there.
         noise: σ².
         log_evidence: With priors.
     """
 
+    kernel: Kernel
     noise: float
     log_evidence: float
 
 
-def maximise_evidence(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"]) -> Evidence:
-    """Sets the kernel's hyper-parameters to those of the largest evidence, of at most 800 rows, all over the data."""
-    stride = -(-len(X) // MOST_ROWS)
-    X, y = X[::stride], without_outliers(y)[::stride]
-    before, ends = copy.deepcopy(kernel.state_dict()), []
-    for start in STARTS:
-        kernel.load_state_dict(before)
-        found = _climb(kernel, X, y, start)
-        ends.append((found.log_evidence, found, copy.deepcopy(kernel.state_dict())))
-    _, best, parameters = max(ends, key=itemgetter(0))
-    kernel.load_state_dict(parameters)
-    return best
+def evidence_maxima(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"]) -> list[Maximum]:
+    """Where the evidence, of at most 800 rows all over the data, is largest: one or two places, the higher first.
+
+    With much noise it is climbed with at most 400 rows first, and with all from there: few show what is smooth. A
+    maximum without noise may not be one with fewer rows.
+
+    Args:
+        kernel: Where the climb begins; it stays as it is.
+        X: Inputs.
+        y: Targets.
+    """
+    y, N, centre = without_outliers(y), len(X), _lengthscales(kernel).detach().log()
+    few, most = slice(None, None, -(-N // FEWER_ROWS)), slice(None, None, -(-N // MOST_ROWS))
+    noisy, quiet = (Maximum(copy.deepcopy(kernel), noise, -inf) for noise in STARTS)
+    if few != most:
+        noisy = _climb(noisy, X[few], y[few], centre, NUM_STEPS)
+    found = [_climb(noisy, X[most], y[most], centre, NUM_STEPS), _climb(quiet, X[most], y[most], centre, NUM_STEPS)]
+    found.sort(key=attrgetter("log_evidence"), reverse=True)
+    higher, lower = found
+    are_one = abs(log(higher.noise / lower.noise)) < SAME and higher.log_evidence - lower.log_evidence < SAME
+    return [higher] if are_one else found
 
 
 def without_outliers(y: Float64[Tensor, "N P"]) -> Float64[Tensor, "N P"]:
@@ -90,23 +102,31 @@ def without_outliers(y: Float64[Tensor, "N P"]) -> Float64[Tensor, "N P"]:
     return y.clamp(median - FARTHEST * spread, median + FARTHEST * spread)
 
 
-def _climb(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"], noise: float) -> Evidence:
-    log_noise = torch.tensor(log(noise), dtype=X.dtype, device=X.device, requires_grad=True)
+def _climb(
+    start: Maximum, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"], centre: Tensor, num_steps: int
+) -> Maximum:
+    """Changes the kernel in place; log ℓ is a priori about `centre`."""
+    kernel = start.kernel
+    log_noise = torch.tensor(log(start.noise), dtype=X.dtype, device=X.device, requires_grad=True)
     v0, zonal = VARIANCES[type(kernel)], isinstance(kernel, ZonalKernel)
-    base: Any = kernel if zonal else kernel.base_kernel
-    centre = base.lengthscale.detach().log()
     eye = torch.eye(len(X), dtype=X.dtype, device=X.device)
 
     def objective() -> Tensor:
         K = kernel(X).to_dense()
         K = K + (log_noise.exp() + JITTER * K.diagonal().mean().detach()) * eye
         variance = kernel.variance if zonal else kernel.outputscale
-        prior = _normal(base.lengthscale.log(), centre, LENGTHSCALE_SD) + _normal(variance.log(), log(v0), VARIANCE_SD)
-        return LogDensity.apply(y, K) + prior + _normal(log_noise, -3.0, NOISE_SD)
+        prior = _normal(_lengthscales(kernel).log(), centre, LENGTHSCALE_SD)
+        prior = prior + _normal(variance.log(), log(v0), VARIANCE_SD) + _normal(log_noise, -3.0, NOISE_SD)
+        return LogDensity.apply(y, K) + prior
 
-    maximise([*kernel.parameters(), log_noise], objective, NUM_STEPS)
+    maximise([*kernel.parameters(), log_noise], objective, num_steps)
     with torch.no_grad():
-        return Evidence(log_noise.exp().item(), objective().item())
+        return Maximum(kernel, log_noise.exp().item(), objective().item())
+
+
+def _lengthscales(kernel: Kernel) -> Tensor:
+    base: Any = kernel if isinstance(kernel, ZonalKernel) else kernel.base_kernel
+    return base.lengthscale
 
 
 def _normal(x: Tensor, mean: Tensor | float, sd: float) -> Tensor:

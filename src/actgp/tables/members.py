@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from gpytorch.kernels import Kernel
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
@@ -13,8 +14,8 @@ from actgp.layers import GPLayer
 from actgp.models import DeepGP
 from actgp.models.build import deep_gp
 from actgp.tables.around import fit_around
-from actgp.tables.evidence import arc_cosine, matern, maximise_evidence
-from actgp.tables.one_layer import fit_one_layer
+from actgp.tables.evidence import arc_cosine, evidence_maxima, matern
+from actgp.tables.one_layer import LeftOut, fit_one_layer
 from actgp.tables.one_layer_labels import fit_labels
 from actgp.tables.targets import Targets
 from actgp.training import Recipe, fit
@@ -74,18 +75,29 @@ def gp_member(
     kernel = arc_cosine(D) if name.startswith("arc") else matern(D)
     r = y.residuals(mu)
     size = r.square().mean().sqrt().clamp_min(SMALLEST_SIZE)
-    noise = maximise_evidence(kernel, z, r / size).noise * size.item() ** 2
-    with torch.no_grad():
-        if isinstance(kernel, ArcCosine):
-            kernel.variance = kernel.variance * size**2
-        else:
-            kernel.outputscale = kernel.outputscale * size**2
     seed = int(torch.randint(2**31, (), generator=generator))
     points = z if len(z) <= EXACT else centres(z, MOST_POINTS, seed)
-    layer = GPLayer(kernel, InducingPoints(points), y.num_outputs, "carried" if carried else "zero")
-    model = DeepGP([layer], y.likelihood(h.shape[1])).double()
-    left_out = fit_one_layer(model, h, y.values, noise) if y.num_classes is None else fit_labels(model, h, y.values)
-    return Member(name, model, _among(N, rows, left_out.densities), left_out.error)
+    fitted = []
+    for found in evidence_maxima(kernel, z, r / size):
+        _enlarge(found.kernel, size**2)
+        layer = GPLayer(found.kernel, InducingPoints(points), y.num_outputs, "carried" if carried else "zero")
+        model = DeepGP([layer], y.likelihood(h.shape[1])).double()
+        left = _fit(model, h, y, found.noise * size.item() ** 2)
+        fitted.append(Member(name, model, _among(N, rows, left.densities), left.error))
+    return max(fitted, key=lambda member: member.densities.nanmean().item())
+
+
+def _fit(model: DeepGP, h: Float64[Tensor, "N H"], y: Targets, noise: float) -> LeftOut:
+    return fit_one_layer(model, h, y.values, noise) if y.num_classes is None else fit_labels(model, h, y.values)
+
+
+@torch.no_grad()
+def _enlarge(kernel: Kernel, factor: Tensor) -> None:
+    """Multiplies its variance."""
+    if isinstance(kernel, ArcCosine):
+        kernel.variance = kernel.variance * factor
+    else:
+        kernel.outputscale = kernel.outputscale * factor
 
 
 def deep_member(

@@ -41,7 +41,9 @@ from actgp.kernels import ZonalKernel
 from actgp.layers import GPLayer
 from actgp.likelihoods import Latent, adapter_of
 from actgp.models import DeepGP
-from actgp.training.data import Batch, Batches
+from actgp.training import ranks
+from actgp.training.data import Batches
+from actgp.training.loader import ROWS_TO_SUM, Batch
 from actgp.training.objectives import SEED, log_prior, posterior_score
 
 SMALLEST_NOISE = 1e-12  # where there is no bound above zero, and the data have no noise
@@ -145,13 +147,14 @@ def choose_factors(model: DeepGP, X: Tensor, y: Tensor) -> Factors | None:
     if not has_free_noise(model):
         return None
     X, y = X[:MOST_ROWS], y[:MOST_ROWS]
+    N, rows = len(X), ranks.even_shard(X, y)
     multiply = _multiplier(model)
     spreads = (NOISE_SPREAD, LAYER_SPREAD, LAYER_SPREAD)
 
     def loss(logarithms: NDArray[np.float64]) -> float:
         multiply(*map(exp, logarithms))
         prior = sum(0.5 * (value / sd) ** 2 for value, sd in zip(logarithms, spreads, strict=True))
-        total = prior - len(X) * posterior_score(model, X, y) - log_prior(model).item()
+        total = prior - N * posterior_score(model, *rows) - log_prior(model).item()
         return total if isfinite(total) else inf
 
     start = np.vstack([np.zeros(3), -np.eye(3)])
@@ -161,7 +164,7 @@ def choose_factors(model: DeepGP, X: Tensor, y: Tensor) -> Factors | None:
         found = _optimize().minimize(loss, start[0], method="Nelder-Mead", options=options).x
     finally:
         model.load_state_dict(before)
-    return Factors(*np.exp(found).tolist())
+    return ranks.from_first(lambda: Factors(*np.exp(found).tolist()))
 
 
 def _optimize() -> Any:
@@ -235,12 +238,12 @@ def bound_noise_by_rounding(model: DeepGP, batches: Batches, held_out: Batch | N
     if not has_free_noise(model) or (last.prior_mean == "zero" and not last.q.mean.any()):
         return
     noise = model.likelihood.noise_covar
-    targets = torch.cat([y for _, y in batches.all()])
+    targets = ranks.gathered(torch.cat([y for _, y in batches.sample(ROWS_TO_SUM)]))
     step = min(rounding_step(column) for column in targets.T)  # outputs share their noise: the finest counts
     if step == 0.0 or type(noise.raw_noise_constraint) is not GreaterThan:
         return
-    rows = batches.all() if held_out is None else (held_out,)
-    errors = torch.cat([(model.mean(X).reshape(y.shape) - y).abs() for X, y in rows])
+    rows = batches.sample(ROWS_TO_SUM) if held_out is None else (held_out,)
+    errors = ranks.gathered(torch.cat([(model.mean(X).reshape(y.shape) - y).abs() for X, y in rows]))
     if (errors > step / 2).double().mean() > CONFUSED:
         before = model.likelihood.noise.item()
         own = copy.deepcopy(noise.raw_noise_constraint)  # other models may share it

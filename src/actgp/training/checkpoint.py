@@ -15,6 +15,7 @@ from torch import Tensor
 from actgp.layers import GPLayer
 from actgp.models import DeepGP
 from actgp.persistence import archive, words
+from actgp.training import ranks
 from actgp.training.calibrate import Factors
 from actgp.training.data import fingerprint
 from actgp.training.stage import Stage
@@ -25,7 +26,7 @@ KIND = "checkpoint"
 
 def saved_seeds(path: str | os.PathLike[str]) -> tuple[int, ...]:
     """The seeds of a run that was saved, which its data were ordered and split by."""
-    return tuple(archive.read(path, KIND).document["seeds"])
+    return tuple(ranks.from_first(lambda: archive.read(path, KIND)).document["seeds"])
 
 
 def save_run(run: Run, path: str | os.PathLike[str]) -> None:
@@ -58,7 +59,7 @@ def save_run(run: Run, path: str | os.PathLike[str]) -> None:
 
 def resume_run(run: Run, path: str | os.PathLike[str]) -> None:
     """Takes up the run of a checkpoint; nothing changes if it belongs to another one."""
-    _, document, tensors = archive.read(path, KIND)
+    _, document, tensors = ranks.from_first(lambda: archive.read(path, KIND))
     _check(run, path, document, tensors)
     run.model.load_state_dict(_under("model", tensors))
     if document["has_network"]:
@@ -72,6 +73,16 @@ def resume_run(run: Run, path: str | os.PathLike[str]) -> None:
     run.batches.restore(_under("batches", tensors))
     run.generator.set_state(tensors["random.generator"])
     torch.set_rng_state(tensors["random.shared"])
+
+
+def check_same(run: Run) -> None:
+    """Refuses ranks that have been given other recipes or data than rank 0."""
+    if ranks.size() == 1:
+        return
+    ranks.check_same("the recipe", repr(run.recipe), "build the same one in each")
+    remedy = "load all rows in each, of which it takes its part, or pass a DataLoader with a DistributedSampler"
+    ranks.check_same("X and y", _fingerprint(run), remedy)
+    ranks.check_same("held_out", repr(_held_out(run)), "give the same rows to each")
 
 
 def _fingerprint(run: Run) -> str:

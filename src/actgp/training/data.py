@@ -25,11 +25,12 @@ from torch.utils.data import DataLoader
 from actgp import checks
 from actgp.likelihoods import targets
 from actgp.models import DeepGP
+from actgp.on_disk import Table
 from actgp.several import Inputs, Rows
-from actgp.training.loader import LoaderBatches
+from actgp.training import ranks
+from actgp.training.blocks import BlockBatches
+from actgp.training.loader import Batch, LoaderBatches
 from actgp.training.recipe import Recipe
-
-Batch = tuple[Any, Tensor]  # of X, a tensor or `Inputs`, and y
 
 ROWS = 512  # that go through a backbone at a time
 FEWEST_TO_SPLIT = 200  # rows, below which too few would be held out to judge by
@@ -50,7 +51,11 @@ class Batches(Protocol):
         ...
 
     def all(self) -> Iterator[Batch]:
-        """One pass over all rows, which leaves the order of `next` alone."""
+        """One pass over all rows, which leaves the order of `next` alone; of several ranks, each has its part."""
+        ...
+
+    def sample(self, most: int) -> Iterator[Batch]:
+        """The same of at most so many rows, from all over the data."""
         ...
 
     def fingerprint(self) -> str:
@@ -76,24 +81,40 @@ def fingerprint(*tensors: Tensor) -> str:
 
 
 class TensorBatches:
-    """Rows of tensors, shuffled anew in each pass."""
+    """Rows of tensors, shuffled anew in each pass; of each minibatch every rank has its part.
 
-    def __init__(self, X: Tensor, y: Tensor, batch_size: int, generator: torch.Generator) -> None:
+    Args:
+        X: Inputs.
+        y: Targets.
+        batch_size: Rows in a minibatch, over all ranks.
+        generator: Draws the orders.
+        rows: Which rows of X and y; all by default.
+    """
+
+    def __init__(
+        self, X: Tensor, y: Tensor, batch_size: int, generator: torch.Generator, rows: Tensor | None = None
+    ) -> None:
         self.X, self.y = X, y
-        self.num_data = len(X)
-        self.batch_size = min(batch_size, len(X))
+        self.rows = torch.arange(len(X)) if rows is None else rows
+        self.num_data = len(self.rows)
+        self.batch_size = min(batch_size, self.num_data)
         self.generator = generator
         self._begin()
 
     def next(self) -> Batch:
         if self.position >= self.num_data:
             self._begin()
-        rows = self.order[self.position : self.position + self.batch_size].to(self.X.device)
+        rows = self.rows[self.order[self.position : self.position + self.batch_size]]
         self.position += self.batch_size
-        return self.X[rows], self.y[rows]
+        return self._at(rows[ranks.even_rows(len(rows))])
 
     def all(self) -> Iterator[Batch]:
-        return zip(self.X.split(4 * self.batch_size), self.y.split(4 * self.batch_size), strict=True)
+        return self.sample(self.num_data)
+
+    def sample(self, most: int) -> Iterator[Batch]:
+        rows = self.rows[:: -(-self.num_data // most)]
+        shards = map(ranks.shard, rows.split(4 * self.batch_size))
+        return (self._at(shard) for shard in shards if len(shard) > 0)
 
     def fingerprint(self) -> str:
         return fingerprint(self.X, self.y)
@@ -105,6 +126,10 @@ class TensorBatches:
         self.generator.set_state(state["generator"])
         self._begin()
         self.position = int(state["position"])
+
+    def _at(self, rows: Tensor) -> Batch:
+        rows = rows.to(self.X.device)
+        return self.X[rows], self.y[rows]
 
     def _begin(self) -> None:
         self.began = self.generator.get_state()
@@ -121,49 +146,83 @@ class StageData(NamedTuple):
 
 def data_of_stages(
     model: DeepGP,
-    X: Tensor | DataLoader[Any] | None,
+    X: Tensor | DataLoader[Any] | Table | None,
     y: Tensor | None,
     recipe: Recipe,
     device: torch.device,
     generator: torch.Generator,
     given: Batch | None = None,
+    num_data: int | None = None,
 ) -> tuple[StageData, ...]:
     """Checks the data, and divides them between the first two stages; a third has all, where some were held out.
 
     Args:
         model: What is trained.
-        X: Inputs, or a DataLoader.
+        X: Inputs, a DataLoader, or rows on the disk.
         y: Targets, where X is a tensor.
         recipe: How much is held out.
         device: Where the data go.
         generator: Draws what is held out, and orders.
         given: Held-out rows; None to hold out some of the others.
+        num_data: The rows of a DataLoader that has no length.
     """
     stages = int(recipe.network_steps > 0) + int(recipe.num_steps > 0)
     first, second = _divided(model, given, device, stages)
     if isinstance(X, DataLoader):
         if y is not None:
             raise ValueError("a DataLoader gives X and y, got y again; leave it out")
-        loaded = LoaderBatches(X, model, device)
+        loaded = LoaderBatches(X, model, device, num_data)
         return StageData(loaded, first), StageData(loaded, second)
+    N = sum(X.sizes) if isinstance(X, Table) else 0 if X is None else len(X)
+    held_out = min(int(recipe.validation * N), MOST_HELD_OUT) if N >= FEWEST_TO_SPLIT else 0
+    if isinstance(X, Table):
+        return _data_of_table(model, X, recipe, device, generator, (first, second), 0 if given else held_out, stages)
     X, y = _moved(model, X, y, device)
-    held_out = min(int(recipe.validation * len(X)), MOST_HELD_OUT) if len(X) >= FEWEST_TO_SPLIT else 0
     if held_out == 0 or given is not None:
         whole = TensorBatches(X, y, recipe.batch_size, generator)
         return StageData(whole, first), StageData(whole, second)
-    order = torch.randperm(len(X), generator=generator).to(device)
+    order = torch.randperm(len(X), generator=generator)
     last = len(X) - held_out
     split = last - held_out if stages == 2 else last  # where there is one stage, one part is enough
 
     def part(rows: Tensor, held_out: Tensor) -> StageData:
         own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
-        return StageData(TensorBatches(X[rows], y[rows], recipe.batch_size, own), (X[held_out], y[held_out]))
+        held_out = held_out.to(device)
+        return StageData(TensorBatches(X, y, recipe.batch_size, own, rows), (X[held_out], y[held_out]))
 
     parts = part(order[:split], order[split : split + held_out]), part(order[:last], order[last:])
     if not recipe.use_all_rows or recipe.num_steps == 0:
         return parts
     own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
     return *parts, StageData(TensorBatches(X, y, recipe.batch_size, own), None)
+
+
+def _data_of_table(
+    model: DeepGP,
+    table: Table,
+    recipe: Recipe,
+    device: torch.device,
+    generator: torch.Generator,
+    given: tuple[Batch | None, Batch | None],
+    held_out: int,
+    stages: int,
+) -> tuple[StageData, ...]:
+    """The same of rows on the disk."""
+
+    def batches(without: Tensor | None = None) -> BlockBatches:
+        own = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        return BlockBatches(table, model, device, recipe.batch_size, own, without)
+
+    whole = batches()
+    if held_out == 0:
+        return tuple(StageData(whole, rows) for rows in given)
+    ids = whole.drawn(max(1, stages) * held_out)
+    firsts, seconds = ids[:held_out].sort().values, ids[-held_out:].sort().values
+    parts = (
+        StageData(batches(ids.unique()), whole.rows(firsts)),
+        StageData(batches(seconds), whole.rows(seconds)),
+    )
+    return (*parts, StageData(batches(), None)) if recipe.use_all_rows and recipe.num_steps > 0 else parts
 
 
 def _divided(

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from actgp.autocast import full_precision
 from actgp.models import GPR, SGPR, DeepGP
+from actgp.on_disk import Table, table_of
 from actgp.several import GivenRows, Inputs, Rows
-from actgp.training.checkpoint import resume_run, save_run, saved_seeds
+from actgp.training import ranks
+from actgp.training.checkpoint import check_same, resume_run, save_run, saved_seeds
 from actgp.training.closed_form import fit_in_closed_form
 from actgp.training.data import backbone_features, checked, data_of_stages
 from actgp.training.exact import fit_exactly
@@ -25,13 +27,15 @@ from actgp.training.stages import Run, final_stage, network_stage, posterior_sta
 
 EXACT_STEPS = 200
 
+OnDisk = Any  # a numpy.memmap; a pyarrow.dataset.Dataset, and the names of its targets
+
 
 @full_precision
 @torch.enable_grad()
 def fit(
     model: GPR | SGPR | DeepGP,
-    X: GivenRows | DataLoader[Any] | None = None,
-    y: Tensor | None = None,
+    X: GivenRows | DataLoader[Any] | OnDisk | None = None,
+    y: Tensor | OnDisk | None = None,
     recipe: Recipe | None = None,
     *,
     held_out: tuple[GivenRows, Tensor] | None = None,
@@ -40,6 +44,7 @@ def fit(
     callback: Callback | None = None,
     generator: torch.Generator | None = None,
     progress: bool = True,
+    num_data: int | None = None,
 ) -> FitResult:
     """Trains a model in place.
 
@@ -55,8 +60,9 @@ def fit(
     Args:
         model: The model, changed in place.
         X: Inputs, or a DataLoader that gives pairs (X, y); for a converted network of several inputs a tuple or
-            dictionary of tensors. Not for GPR and SGPR.
-        y: Targets, where X is a tensor.
+            dictionary of tensors. Not for GPR and SGPR. Rows that stay on the disk: a `numpy.memmap`, or a
+            `pyarrow.dataset.Dataset`, which are read in blocks.
+        y: Targets, where X is a tensor; beside a `numpy.memmap` an array, of a data set the names of its columns.
         recipe: Objective, steps and rates; what suits the model by default.
         held_out: Rows (X, y) to validate on, at most 1,000 for each stage: halves where there are two; then all of X is
             trained on. For a DataLoader, and for a backbone or a network that has been trained on X already. The closed
@@ -67,6 +73,10 @@ def fit(
         callback: Called after each step with a `Step`; ends the stage if it returns True.
         generator: Source of all randomness; torch's global one by default.
         progress: Whether to show a progress bar, on a terminal.
+        num_data: N, the rows of a pass of a DataLoader whose data set has no length.
+
+    Returns:
+        How the training went; the model itself is changed in place.
 
     Example:
         >>> import actgp, torch
@@ -74,8 +84,9 @@ def fit(
         >>> model = actgp.deep_gp(input_dim=4, num_layers=2, num_inducing=20)
         >>> result = actgp.fit(model, X, X.sum(1), actgp.Recipe(network_steps=5, num_steps=5))
     """
-    check_one_process()
     check_options(recipe, held_out, callback, generator)
+    ranks.join()
+    progress = progress and ranks.rank() == 0
     if isinstance(model, GPR | SGPR):
         if X is not None or y is not None:
             raise ValueError(
@@ -89,13 +100,17 @@ def fit(
         _check_parameters(model)
         if device is not None:
             model.to(device)
-        return fit_exactly(model, EXACT_STEPS if recipe is None else max(1, recipe.num_steps), progress)
+        result = fit_exactly(model, EXACT_STEPS if recipe is None else max(1, recipe.num_steps), progress)
+        ranks.copy_first(model.state_dict().values())  # of several ranks, each has fitted all
+        return result
     if not isinstance(model, DeepGP):
         raise TypeError(f"model must be a GPR, SGPR, SVGP or DeepGP, got {type(model).__name__}; build one of those")
     _check_parameters(model)
     recipe = Recipe.suited_to(model) if recipe is None else recipe
     _check_recipe(model, recipe, checkpoint, callback)
-    X = X if X is None or isinstance(X, DataLoader) else model.rows(X)
+    table = table_of(X, y)
+    X, y = (X, y) if table is None else (table, None)
+    X = X if X is None or isinstance(X, DataLoader | Table) else model.rows(X)
     others = None if held_out is None else (model.rows(held_out[0]), held_out[1])
     backbone = [] if model.backbone is None else list(model.backbone.parameters())
     if isinstance(X, Inputs) and any(p.requires_grad for p in backbone):
@@ -106,16 +121,18 @@ def fit(
     if isinstance(X, Inputs) or (isinstance(X, Tensor) and is_frozen(model.backbone)):
         return _fit_head(model, X, y, recipe, others, device, checkpoint, callback, generator, progress)
     device = next(model.parameters()).device if device is None else torch.device(device)
-    closed = fit_in_closed_form(model, X, y, others, device, progress) if has_closed_form(model) else None
+    closed = fit_in_closed_form(model, X, y, others, device, progress, num_data) if has_closed_form(model) else None
     if closed is not None and recipe.num_steps == 0:
         return closed
-    if checkpoint is not None and Path(checkpoint).exists():
+    if checkpoint is not None and _exists(checkpoint):
         seeds = saved_seeds(checkpoint)
     else:
-        seeds = tuple(torch.randint(2**62, (3,), generator=generator).tolist())
+        drawn = torch.randint(2**62, (3,), generator=generator).tolist()
+        seeds = ranks.from_first(lambda: tuple(drawn))
     orders, weights = (torch.Generator().manual_seed(seed) for seed in seeds[:2])
-    data = data_of_stages(model, X, y, recipe, device, orders, others)
+    data = data_of_stages(model, X, y, recipe, device, orders, others, num_data)
     model.to(device)
+    ranks.copy_first(model.state_dict().values())
     paths = torch.Generator(device).manual_seed(seeds[2])
     (first, first_held_out), (second, held_out_rows), *last = data
     weight = recipe.weight(judged=held_out_rows is not None)
@@ -125,6 +142,7 @@ def fit(
         *(final_stage(model, recipe, whole.num_data, paths, weight) for whole, _ in last),
     )
     run = Run(model, recipe, data, paths, stages, seeds=seeds, held_out_given=held_out is not None)
+    check_same(run)
     if closed is None:
         return _fit_in_stages(run, weights, checkpoint, callback, progress)
     run.in_closed_form = True
@@ -180,19 +198,19 @@ def _fit_in_stages(
     progress: bool,
 ) -> FitResult:
     """Runs the stages, or what is left of them after the checkpoint at `path`."""
-    if path is not None and Path(path).exists():
+    if path is not None and _exists(path):
         resume_run(run, path)
     began, saved = time.perf_counter() - run.seconds, time.perf_counter()
 
     def save(interval: float = 0.0) -> None:
         nonlocal saved
         run.seconds = time.perf_counter() - began
-        if path is not None and time.perf_counter() - saved >= interval:
+        if path is not None and ranks.rank() == 0 and time.perf_counter() - saved >= interval:
             save_run(run, path)
             saved = time.perf_counter()
 
     if run.seconds == 0.0:
-        save()
+        ranks.from_first(save)
     run_stages(run, weights, save, callback, progress)
     network, posterior, *final = run.stages
     judged = posterior if run.recipe.num_steps > 0 else network
@@ -208,6 +226,10 @@ def _fit_in_stages(
         run.kl_weight,
         held_out=None if judged.score is None else judged.best_score,
     )
+
+
+def _exists(path: str | os.PathLike[str]) -> bool:
+    return ranks.from_first(Path(path).exists)
 
 
 def _check_recipe(
@@ -233,19 +255,6 @@ def _check_parameters(model: torch.nn.Module) -> None:
     check_priors(model)
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("a model must have parameters to fit, got none that requires a gradient; free some of them")
-
-
-def check_one_process() -> None:
-    """Refuses to train in one of several ranks: each would end with a model of its own, under the same file names."""
-    if not distributed.is_available():
-        return
-    launched = int(os.environ.get("WORLD_SIZE", "1")) if distributed.is_torchelastic_launched() else 1
-    joined = distributed.get_world_size() if distributed.is_initialized() else 1
-    if (ranks := max(launched, joined)) > 1:
-        raise RuntimeError(
-            f"fit must run in one process, since it is not distributed, got {ranks} ranks; run the script with plain "
-            "python, or torchrun --nproc-per-node=1, save the model, and load it in the ranks that predict"
-        )
 
 
 def check_options(recipe: Any, held_out: Any, callback: Any, generator: Any) -> None:

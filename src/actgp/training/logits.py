@@ -28,8 +28,8 @@ from actgp.linalg import posterior_scale
 from actgp.models import DeepGP
 from actgp.sampling import normal_points
 from actgp.training.calibrate import free_variance, set_variance
-from actgp.training.data import Batch
 from actgp.training.lbfgs import maximise
+from actgp.training.loader import Batch
 from actgp.training.objectives import SEED, log_prior
 
 VARIANCES = tuple(10.0 ** (i / 4) for i in range(-16, 5))  # of g, at its mean over judging rows

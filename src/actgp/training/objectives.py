@@ -19,6 +19,8 @@ from torch import Tensor, nn
 
 from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
+from actgp.several import Rows
+from actgp.training import ranks
 from actgp.training.recipe import Recipe
 
 SCORE_SAMPLES = 10
@@ -37,18 +39,25 @@ def prior_share(model: DeepGP, num_data: int) -> Callable[[], Tensor] | None:
     return (lambda: log_prior(model) / num_data) if has_priors(model) else None
 
 
-def network_objective(model: DeepGP, X: Tensor, y: Tensor, prior: Callable[[], Tensor] | None = None) -> Evaluation:
+def network_objective(
+    model: DeepGP,
+    X: Rows,
+    y: Tensor,
+    prior: Callable[[], Tensor] | None = None,
+    average: Callable[[Tensor], Tensor] = lambda error: error,
+) -> Evaluation:
     """The log-likelihood of the network, and, where they are given, priors (`prior_share`).
 
     For Gaussian noise the loss is the squared error e, and what is reported the log-likelihood with that as the noise,
     −P/2 log e up to a constant. Its slope is that of e times −P / 2e, and so log p(θ) / N counts 2e / P in the loss.
+    Where rows are those of one of several ranks, `average` makes of their e that of all rows.
     """
     f = model.mean(X)
     f = f.unsqueeze(-1) if f.ndim == 1 else f  # [B, P]
     adapter = adapter_of(model.likelihood)
     if adapter.squared_error:
         loss = error = nn.functional.mse_loss(f, y)
-        noise = error.detach().clamp_min(torch.finfo(error.dtype).tiny)
+        noise = average(error.detach()).clamp_min(torch.finfo(error.dtype).tiny)
         objective = -0.5 * y.shape[1] * (log(2 * pi) + 1 + noise.log())
         weight = 2 / y.shape[1] * noise
     else:
@@ -62,7 +71,7 @@ def network_objective(model: DeepGP, X: Tensor, y: Tensor, prior: Callable[[], T
 
 def posterior_objective(
     model: DeepGP,
-    X: Tensor,
+    X: Rows,
     y: Tensor,
     num_data: int,
     recipe: Recipe,
@@ -72,7 +81,7 @@ def posterior_objective(
 ) -> Evaluation:
     """The ELBO or the predictive objective, with a weighted KL, and, where they are given, priors (`prior_share`)."""
     h, (constants, kl) = model.enter(X), model.constants_and_kl()
-    noises = model.noises(h, recipe.num_samples, generator=generator)
+    noises = _noises(model, h, recipe.num_samples, generator)
     paths, adapter = model.along(h, constants, noises), adapter_of(model.likelihood)  # [S, B, P]
     if recipe.objective == "elbo":
         fit = adapter.expected_log_prob(y, paths, generator).mean(0)  # [B]
@@ -89,6 +98,8 @@ def posterior_objective(
 def network_score(model: DeepGP, X: Tensor, y: Tensor, num_data: int) -> float:
     """How well the network predicts rows that it is not trained on: the higher the better. Priors count here, too.
 
+    All ranks call it, each with its part of the rows, as `posterior_score`.
+
     Args:
         model: The model.
         X: Inputs of these rows.
@@ -96,8 +107,8 @@ def network_score(model: DeepGP, X: Tensor, y: Tensor, num_data: int) -> float:
         num_data: N, the rows that it is trained on.
     """
     prior = prior_share(model, num_data)
-    found = network_objective(model, X, y, prior)
-    return -found.loss.item() if prior is None else found.objective.item()
+    found = network_objective(model, X, y, prior, ranks.mean)
+    return ranks.mean_number(-found.loss.item() if prior is None else found.objective.item())
 
 
 @torch.no_grad()
@@ -107,9 +118,17 @@ def posterior_score(model: DeepGP, X: Tensor, y: Tensor) -> float:
     The paths differ from row to row, unlike those of a prediction: their errors average out over the rows.
     """
     generator = torch.Generator(X.device).manual_seed(SEED)
-    paths = model.paths(X, SCORE_SAMPLES, generator=generator)
+    h, (constants, _) = model.enter(X), model.constants_and_kl()
+    paths = model.along(h, constants, _noises(model, h, SCORE_SAMPLES, generator))
     densities = adapter_of(model.likelihood).log_marginal(y, paths, generator)  # [S, N]
-    return (densities.logsumexp(0) - log(len(densities))).mean().item()
+    return ranks.mean_number((densities.logsumexp(0) - log(len(densities))).mean().item())
+
+
+def _noises(model: DeepGP, h: Tensor, num_samples: int, generator: torch.Generator | None) -> list[Tensor]:
+    """ε for paths of a rank's rows, [S, B, H] for each hidden layer: its part of those of all ranks."""
+    of_all = h.new_empty(ranks.size() * len(h), 0)
+    own = ranks.even_rows(len(of_all))
+    return [noise[:, own] for noise in model.noises(of_all, num_samples, generator=generator)]
 
 
 class _Registered(NamedTuple):
@@ -131,6 +150,12 @@ def log_prior(model: nn.Module) -> Float64[Tensor, ""]:
 
     `fit` adds it to what it maximises. `model.elbo` leaves that to a loop of one's own. A part that several others
     share, such as one kernel of two layers, counts once.
+
+    Args:
+        model: A model, or a part of one, such as a kernel.
+
+    Returns:
+        The sum, a tensor with gradients.
 
     Example:
         >>> import actgp, gpytorch

@@ -41,6 +41,12 @@ class Recipe:
         natural_rate: Of the natural gradient steps on q(u) in stage 2.
         batch_size: Rows in a minibatch, where data are given as tensors.
         patience: Steps without progress after which all rates are cut, up to three times; then the stage ends.
+
+    Example:
+        >>> import actgp
+        >>> recipe = actgp.Recipe(network_steps=500, num_steps=200, objective="elbo")
+        >>> recipe.kl_weight is None  # then 1, as it should be for a bound
+        True
     """
 
     network_steps: int = 5_000
@@ -140,12 +146,17 @@ class NetworkErrors:
         """How many times as large the error on other rows is."""
         return self.new / self.training
 
+    @property
+    def overfits(self) -> bool:
+        """Whether it fits X much better than other rows."""
+        return self.ratio > MOST_OVERFITTED
+
     def __str__(self) -> str:
         on_training = f"the network's mean squared error is {self.training:.3g} on X"
         if self.source == "held-out rows":
             said = f"{on_training} and {self.new:.3g} on held-out rows, to which predictions were fitted"
             overfitted = f"{said}; it overfits X, and earlier stopping, more weight decay or more data may improve it"
-            return overfitted if self.ratio > MOST_OVERFITTED else said
+            return overfitted if self.overfits else said
         if self.source == "leave-one-out":
             return (
                 f"{on_training} and {self.new:.3g} when each row is left out of its last layer; layers before it have "
@@ -176,6 +187,14 @@ class FitResult:
         errors: The errors of a converted network, where these are what widths were fitted to.
         held_out: The score of the held-out rows, in nats for each, at the parameters that stage 2, or the only one,
             ended with; None where there were none.
+
+    Example:
+        >>> import actgp, torch
+        >>> X = torch.randn(50, 2)
+        >>> model = actgp.deep_gp(input_dim=2, num_layers=2, num_inducing=10)
+        >>> result = actgp.fit(model, X, X.sum(1), actgp.Recipe(network_steps=5, num_steps=5))
+        >>> result.stopped, len(result.objectives)
+        ('steps', 5)
     """
 
     objectives: tuple[float, ...]

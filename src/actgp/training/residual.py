@@ -7,7 +7,7 @@ where errors are large, and which way they go; how large they are is for held-ou
 
 1. *Leave one out.* Residuals of training rows become those that leave the row out, r_i / (1 − l_i) (`leverage`).
 2. *The shape of the noise.* The slopes in ρ, and the width of outliers, are those under which the residuals of both
-   kinds of rows are most probable if g = 0. Each kind has a level of its own.
+   kinds of rows are most probable if g = 0, as far as held-out rows bear them out (`noise_shape`).
 3. *Its level, and g.* σ², v and the width of outliers are those under which held-out rows are most probable, each given
    g of all rows but itself: Bayesian linear regression with weights 1/ρ_i (`regression`), to whose variances the part
    v (k − Σ A²) of the prior is added that no q(u) explains.
@@ -48,23 +48,29 @@ from actgp.training.calibrate import (
     set_outlier_noise,
     set_variance,
 )
-from actgp.training.data import Batch
 from actgp.training.lbfgs import maximise
 from actgp.training.leverage import ridge_leverages, without_row
+from actgp.training.loader import Batch
+from actgp.training.noise_shape import (
+    LEVEL_SD,
+    OUTLIER_SD,
+    TINY,
+    Errors,
+    fit_noise,
+    log_normal,
+    mean_square,
+    start_noise,
+    those_free,
+)
 from actgp.training.objectives import has_priors, log_prior
 from actgp.training.recipe import MOST_OVERFITTED
 from actgp.training.regression import Given, leave_one_out, posterior, regress
 
 NUM_STEPS = 60  # of L-BFGS, for each of steps 2 and 3
 MOST_PARAMETERS = 0.7  # γ, relative to the rows, up to which leaving one out says something
-SLOPE_SD = 0.1  # of the prior of slopes, for columns of h whose mean square is one
-OUTLIER_RATIO = 9.0  # where the prior of outliers' noise is centred, relative to that of others
-EXPLAINED = 0.1  # likewise, of g's variance
-LEVEL_SD, OUTLIER_SD = 2.0, 0.5  # of the priors of logarithms: of σ² and v, and of outliers
+EXPLAINED = 0.1  # where the prior of g's variance is centred, relative to that of noise
 PARAMETERS = 4  # that are fitted to held-out rows
 CERTAIN = 2.0  # standard errors by which corrections have to lower the squared error
-SMALLEST_SIZE = 1e-6  # of a column of h: those that are smaller have no slope to speak of
-TINY = 1e-30
 
 
 class Rows(NamedTuple):
@@ -119,14 +125,14 @@ def fit_residual(
     leverages = ridge_leverages(layer.split(trained.h)[0], train[1].double())
     left_out = trained._replace(r=without_row(trained.r, leverages))
     judged = left_out if held_out is None else rows_of(layer, held_out)
-    errors = _mean_square(trained.r), _mean_square(judged.r)
+    errors = mean_square(trained.r), mean_square(judged.r)
     useful = leverages.sum().item() <= MOST_PARAMETERS * len(leverages)
     others = left_out if held_out is not None and useful else None
     known = held_out is not None or (useful and errors[1] <= MOST_OVERFITTED * errors[0])
 
     start_noise(own, errors[1])
     if known:
-        fit_noise(own, judged, others)
+        fit_noise(own, Errors(judged.h, judged.r), None if others is None else Errors(others.h, others.r))
     objectives: list[float] = []
 
     def record(objective: float) -> None:
@@ -176,55 +182,6 @@ def _assign(model: DeepGP, own: DeepGP) -> None:
     layer.q.assign(fitted.q.mean.to(layer.q.raw_mean), fitted.q.scale_tril.to(layer.q.raw_mean))
 
 
-def start_noise(model: DeepGP, level: float) -> None:
-    """Noise that is the same everywhere, and nine times as much for outliers; with priors, parameters stay."""
-    likelihood = model.likelihood
-    if has_priors(likelihood):
-        return
-    if has_free_noise(model):
-        set_noise(model, level)
-    if has_free_outliers(model):
-        set_outlier_noise(model, OUTLIER_RATIO * likelihood.noise.item())
-    if has_free_slopes(model):
-        likelihood.slopes.data.zero_()
-
-
-def fit_noise(model: DeepGP, judged: Rows, others: Rows | None) -> None:
-    """Step 2: σ², slopes and outliers for g = 0, by the rows that judge and others, whose noise is e^δ times as large.
-
-    With p₀ the density of noise at the level of the first, log p(r) = log p₀(e^{−δ/2} r) − δ/2 for the others.
-    """
-    adapter, likelihood = adapter_of(model.likelihood), model.likelihood
-    noise, level = adapter.noise_parameters(), log(_mean_square(judged.r))
-    first = 0.0 if others is None else log(_mean_square(others.r) / _mean_square(judged.r))
-    delta = torch.tensor(first, dtype=torch.float64, device=judged.r.device, requires_grad=True)
-    rescaled = has_free_slopes(model) and not has_priors(likelihood)
-    size = judged.h.square().mean(0).sqrt().clamp_min(SMALLEST_SIZE) if rescaled else judged.h.new_ones(())
-
-    def fit(rows: Rows, delta: Tensor) -> Tensor:
-        r = rows.r * (-delta / 2).exp()
-        zero = torch.zeros_like(r)
-        latent = Latent(zero, zero, adapter.relative_noise(rows.h / size))
-        return adapter.log_marginal(r, latent).sum() - delta / 2 * r.numel()
-
-    def objective() -> Tensor:
-        total = fit(judged, torch.zeros_like(delta)) + log_prior(model).to(delta)
-        total = total + _normal(likelihood.noise.log(), level, LEVEL_SD)
-        if noise.outlier_noise is not None:
-            ratio = likelihood.outlier_noise / likelihood.noise
-            total = total + _normal(ratio.log(), log(OUTLIER_RATIO), OUTLIER_SD)
-        if noise.slopes is not None:
-            total = total + _normal(noise.slopes, 0.0, SLOPE_SD)
-        if others is not None:
-            total = total + fit(others, delta) + _normal(delta, first, LEVEL_SD)
-        return total
-
-    if free := _free(noise.noise, noise.outlier_noise, noise.slopes, None if others is None else delta):
-        maximise(free, objective, NUM_STEPS)
-    if rescaled:  # cᵀ h = (c / size)ᵀ h, for h / size above
-        likelihood.slopes.data.div_(size)
-
-
 def fit_g(model: DeepGP, judged: Rows, others: Rows | None, *, known: bool, report: Callable[[float], None]) -> str:
     """Step 3: σ², v, the width of outliers, and q(u).
 
@@ -260,13 +217,13 @@ def fit_g(model: DeepGP, judged: Rows, others: Rows | None, *, known: bool, repo
         variance = variance + v() * judged.rest
         latent = Latent(part * mean, variance.unsqueeze(-1).expand_as(mean), relative)
         total = adapter.log_marginal(judged.r, latent).sum() + log_prior(model).to(level)
-        total = total + _normal(likelihood.noise.log(), level, LEVEL_SD) + _normal(v().log(), v_level, LEVEL_SD)
+        total = total + log_normal(likelihood.noise.log(), level, LEVEL_SD) + log_normal(v().log(), v_level, LEVEL_SD)
         if outliers is not None:
             width = (variance + likelihood.noise * rho).mean()
-            total = total + _normal((likelihood.outlier_noise / width).log(), outliers, OUTLIER_SD)
+            total = total + log_normal((likelihood.outlier_noise / width).log(), outliers, OUTLIER_SD)
         return total
 
-    free = _free(raw_variance(layer), noise.noise, noise.outlier_noise)
+    free = those_free(raw_variance(layer), noise.noise, noise.outlier_noise)
     stopped = maximise(free, lambda: objective(1.0), NUM_STEPS, report) if free else "converged"
     with torch.no_grad():
         part = borne_out(leave_one_out(regression, row, AQ, v(), likelihood.noise)[0], judged.r)
@@ -324,16 +281,3 @@ def _relative_noise(adapter: LikelihoodAdapter, rows: Rows) -> Float64[Tensor, "
     """ρ."""
     relative = adapter.relative_noise(rows.h)
     return torch.ones_like(rows.rest) if relative is None else relative.detach().squeeze(-1)
-
-
-def _normal(x: Tensor, mean: Tensor | float, sd: float) -> Tensor:
-    """The log density of N(mean, sd²), but for a constant."""
-    return -0.5 * ((x - mean) / sd).square().sum()
-
-
-def _free(*parameters: Tensor | None) -> list[Tensor]:
-    return [p for p in parameters if p is not None and p.requires_grad]
-
-
-def _mean_square(r: Float64[Tensor, "N P"]) -> float:
-    return max(r.square().mean().item(), TINY)

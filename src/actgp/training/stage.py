@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from actgp.training import ranks
 from actgp.training.data import Batches
 from actgp.training.objectives import Evaluation, check_priors
 from actgp.training.progress import Report
@@ -83,6 +84,16 @@ class Step(NamedTuple):
         model: The model, as it is after the step.
         held_out: The score of the held-out rows when they were last looked at, every 25 steps, in nats for each, the
             higher the better; None where there are none.
+
+    Example:
+        >>> import actgp, torch
+        >>> def stop_early(step: actgp.Step) -> bool:
+        ...     return step.stage == "network" and step.step == 3
+        >>> X = torch.randn(50, 2)
+        >>> model = actgp.deep_gp(input_dim=2, num_layers=2, num_inducing=10)
+        >>> recipe = actgp.Recipe(network_steps=50, num_steps=0)
+        >>> len(actgp.fit(model, X, X.sum(1), recipe, callback=stop_early).network_objectives)
+        3
     """
 
     stage: str
@@ -164,8 +175,7 @@ class Stage:
                 )
             report(objective, factor)
             info = Step(self.name, len(self.objectives), objective, factor, self.model, self.score)
-            stop = callback is not None and bool(callback(info))
-            self._decide(stop)
+            self._decide(callback is not None and ranks.any_of(bool(callback(info))))
             after()
 
     def _decide(self, stop: bool) -> None:
@@ -192,6 +202,7 @@ class Stage:
             return
         self._swap()
         self.model.eval()
+        ranks.copy_first(self.model.buffers())  # statistics of batches, of which each rank has seen its own
         try:
             self.score = self.monitor()
             if self.score > self.best_score:
@@ -231,11 +242,13 @@ class Stage:
         """The objective of a step, and whether it was finite and taken."""
         for optimiser in self.optimisers:
             optimiser.zero_grad()
-        evaluation = self.evaluate(*batches.next())
-        evaluation.loss.backward()
+        loss, objective = self.evaluate(*batches.next())
+        loss.backward()
         gradients = [p.grad for group in self._groups() for p in group["params"] if p.grad is not None]
-        finite = bool(torch.isfinite(evaluation.loss) and torch.isfinite(nn.utils.get_total_norm(gradients)))
-        value = evaluation.objective.item()
+        numbers = torch.stack([loss.detach(), objective.to(loss)])
+        ranks.average_([*gradients, numbers])
+        finite = bool(torch.isfinite(numbers[0]) and torch.isfinite(nn.utils.get_total_norm(gradients)))
+        value = numbers[1].item()
         self.objectives.append(value)
         if finite:
             for optimiser in self.optimisers:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from actgp.layers import mean_function
 from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
+from actgp.training import ranks
 from actgp.training.calibrate import (
     Factors,
     apply_factors,
@@ -25,7 +26,8 @@ from actgp.training.calibrate import (
     calibrate_temperature,
     choose_factors,
 )
-from actgp.training.data import Batch, Batches, StageData
+from actgp.training.data import Batches, StageData
+from actgp.training.loader import Batch
 from actgp.training.natural import NaturalGradient
 from actgp.training.objectives import (
     Evaluation,
@@ -146,6 +148,7 @@ def _prepare(run: Run, weights: torch.Generator) -> None:
         place_points(run.model, run.batches, run.seeds[1])
         bound_noise_by_rounding(run.model, run.batches, run.held_out)
         warm_start(run.model, run.batches, run.recipe, run.kl_weight)
+    ranks.copy_first(run.model.state_dict().values())
     train_mode(run.model)
 
 
@@ -158,6 +161,7 @@ def _calibrate(run: Run) -> None:
     if run.held_out_given:
         with undone_if_broken_off(run.model):
             calibrate_temperature(run.model, *run.held_out)
+            ranks.copy_first(run.model.state_dict().values())
     train_mode(run.model)
 
 
@@ -194,8 +198,8 @@ def network_stage(model: DeepGP, recipe: Recipe, num_data: int, held_out: Batch 
         )
     optimisers: list[torch.optim.Optimizer] = [torch.optim.Adam(own, lr=recipe.network_rate, fused=True)] if own else []
 
-    evaluate = partial(network_objective, model, prior=prior_share(model, num_data))
-    monitor = None if held_out is None else lambda: network_score(model, *held_out, num_data)
+    evaluate = partial(network_objective, model, prior=prior_share(model, num_data), average=ranks.mean)
+    monitor = None if held_out is None else partial(network_score, model, *ranks.even_shard(*held_out), num_data)
     schedule = Schedule(recipe.network_steps, recipe.patience)
     return Stage("network", model, evaluate, optimisers, schedule, monitor)
 
@@ -225,9 +229,11 @@ def posterior_stage(
     def evaluate(X: Tensor, y: Tensor) -> Evaluation:
         return posterior_objective(model, X, y, num_data, recipe, kl_weight, generator, prior)
 
+    rows = None if held_out is None else ranks.even_shard(*held_out)
+
     def score() -> float:
-        assert held_out is not None
-        return posterior_score(model, *held_out) + log_prior(model).item() / num_data
+        assert rows is not None
+        return posterior_score(model, *rows) + log_prior(model).item() / num_data
 
     monitor = None if held_out is None else score
     schedule = Schedule(recipe.num_steps, recipe.patience, DECAY)
@@ -255,7 +261,7 @@ def draw_means(model: DeepGP, batches: Batches, generator: torch.Generator) -> N
     if any(layer.q.raw_mean.any() for layer in model.gp_layers):
         return
     X, _ = next(iter(batches.all()))
-    h = model.enter(X)
+    h = ranks.gathered(model.enter(X))
     for layer in model.gp_layers[:-1]:
         q = layer.q
         drawn = q.raw_mean[: q.blocks[0]]  # points beside activations have no means yet

@@ -26,6 +26,7 @@ from actgp.layers import GPLayer, mean_function
 from actgp.likelihoods import adapter_of
 from actgp.linalg import block_posterior_scale
 from actgp.models import DeepGP
+from actgp.training import ranks
 from actgp.training.calibrate import (
     free_variance,
     has_free_noise,
@@ -35,7 +36,8 @@ from actgp.training.calibrate import (
     set_outlier_noise,
     set_variance,
 )
-from actgp.training.data import Batch, Batches
+from actgp.training.data import Batches
+from actgp.training.loader import ROWS_TO_SUM, Batch
 from actgp.training.objectives import has_priors, posterior_objective, prior_share
 from actgp.training.recipe import Recipe
 
@@ -64,7 +66,8 @@ def _best_scales(scaled: "ScaledModel", weight: float, rows: Batch, num_data: in
     def objective(scales: Scales) -> float:
         scaled.apply(scales, weight)
         generator = torch.Generator(X.device).manual_seed(SEED)
-        return posterior_objective(scaled.model, X, y, num_data, recipe, weight, generator, prior).objective.item()
+        found = posterior_objective(scaled.model, X, y, num_data, recipe, weight, generator, prior).objective
+        return ranks.mean_number(found.item())
 
     return seek(objective, scaled.free)
 
@@ -123,18 +126,21 @@ class ScaledModel:
 
 
 def gauss_newton(model: DeepGP, batches: Batches) -> Curvature:
-    """Σ_i β_ip a_i a_iᵀ for each layer and output, by one pass over the data."""
+    """Σ_i β_ip a_i a_iᵀ for each layer and output: over all rows, or over 100,000 of them, and scaled."""
     layers = model.gp_layers
     sizes = [(layer.num_outputs, layer.features.num_inducing) for layer in layers]
     device = layers[0].q.mean.device
     curvature = [torch.zeros(P, M, M, dtype=torch.float64, device=device) for P, M in sizes]
-    for X, _ in batches.all():
+    count = 0
+    for X, _ in batches.sample(ROWS_TO_SUM):
+        count += len(X)
         inputs = model.hidden_means(X)
         whitened = [layer.whiten(h) for layer, h in zip(layers, inputs, strict=True)]  # A: [B, M]
         for i, (A, beta) in enumerate(zip(whitened, _sensitivities(model, inputs[0]), strict=True)):
             scaled = A.double() * beta.double().T.sqrt().unsqueeze(-1)  # [P, B, M]
             curvature[i] += scaled.mT @ scaled  # in float64: entries may be large beside the I that makes it definite
-    return curvature
+    share = ranks.total(torch.tensor(float(count), device=device)).item() / batches.num_data
+    return [ranks.total(values) / share for values in curvature]
 
 
 def _sensitivities(model: DeepGP, h: Tensor) -> list[Tensor]:
@@ -162,8 +168,8 @@ def _start_noise(model: DeepGP, batches: Batches) -> None:
         model.likelihood.slopes.zero_()
     if not (has_free_noise(model) or has_free_outliers(model)):
         return
-    errors = [(model.mean(X).reshape(y.shape) - y).square() for X, y in batches.all()]
-    error = torch.cat(errors).mean().item()
+    errors = [(model.mean(X).reshape(y.shape) - y).square() for X, y in batches.sample(ROWS_TO_SUM)]
+    error = ranks.gathered(torch.cat(errors)).mean().item()
     if has_free_noise(model):
         set_noise(model, error)
         error = model.likelihood.noise.item()
@@ -173,9 +179,7 @@ def _start_noise(model: DeepGP, batches: Batches) -> None:
 
 def _some_rows(batches: Batches) -> Batch:
     """Rows from all over the data, to judge scales by."""
-    stride = -(-batches.num_data // ROWS_TO_JUDGE_BY)
-    parts = [(X[::stride], y[::stride]) for X, y in batches.all()]
-    X, y = (torch.cat(values) for values in zip(*parts, strict=True))
+    X, y = (torch.cat(values) for values in zip(*batches.sample(ROWS_TO_JUDGE_BY), strict=True))
     return X, y
 
 
@@ -185,13 +189,12 @@ def place_points(model: DeepGP, batches: Batches, seed: int) -> None:
     layers = [layer for layer in model.gp_layers if isinstance(layer.features, DecoupledFeatures)]
     if not layers:
         return
-    stride = -(-batches.num_data // ROWS_TO_CLUSTER)
-    parts = [model.hidden_means(X[::stride]) for X, _ in batches.all()]
+    parts = [model.hidden_means(X) for X, _ in batches.sample(ROWS_TO_CLUSTER)]
     for layer, *given in zip(model.gp_layers, *parts, strict=True):
         if isinstance(features := layer.features, DecoupledFeatures):
             locations = features.points.locations
             if locations.requires_grad and not _trained(layer, features):
-                locations.copy_(centres(torch.cat(given), len(locations), seed))
+                locations.copy_(centres(ranks.gathered(torch.cat(given)), len(locations), seed))
 
 
 def _trained(layer: GPLayer, features: DecoupledFeatures) -> bool:

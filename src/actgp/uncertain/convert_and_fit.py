@@ -1,16 +1,18 @@
 """`convert`, then `fit`, then a look at what came of it."""
 
 import copy
+from typing import Any
 
 import torch
 from gpytorch.likelihoods import Likelihood
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from actgp.convert import convert, soften
 from actgp.convert.anchor import Select
 from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
-from actgp.several import GivenRows, Rows
+from actgp.several import GivenRows, Rows, joined
 from actgp.training import fit
 from actgp.uncertain.assess import assess, network_alone
 from actgp.uncertain.report import UncertaintyReport
@@ -20,8 +22,8 @@ MOST_ROWS = 5_000  # by which predictions are assessed
 
 def uncertain(
     network: nn.Module,
-    X: GivenRows,
-    y: Tensor,
+    X: GivenRows | DataLoader[Any],
+    y: Tensor | None = None,
     held_out: tuple[GivenRows, Tensor] | None = None,
     *,
     test: tuple[GivenRows, Tensor] | None = None,
@@ -34,8 +36,9 @@ def uncertain(
 
     Args:
         network: The network, which is copied.
-        X: The inputs that it was trained on: a tensor, or a tuple or dictionary of them.
-        y: Their targets: numbers, or labels as integers.
+        X: The inputs that it was trained on: a tensor, a tuple or dictionary of them, or a DataLoader that gives pairs
+            (X, y).
+        y: Their targets: numbers, or labels as integers; None beside a DataLoader.
         held_out: Rows (X, y) that it was not trained on, such as those that ended its training: by these the width of
             predictions is chosen, and for labels how far logits are believed away from the data (`soften`). Networks
             fit what they were trained on better than anything else, so that widths from X alone may be too small.
@@ -55,15 +58,14 @@ def uncertain(
         >>> net, X = torch.nn.Linear(2, 1), torch.randn(100, 2)
         >>> model, report = actgp.uncertain(net, X, X.sum(1) + 0.1 * torch.randn(100), progress=False)
     """
+    if y is None and not isinstance(X, DataLoader):
+        raise ValueError("y must be the targets of X, got None; pass them, or a DataLoader that gives pairs (X, y)")
     model, conversion = convert(network, X, y, likelihood=likelihood, select=select, generator=generator)
     start = copy.deepcopy(model.likelihood)
     given, source = (test, "test rows") if test is not None else (held_out, "held-out rows")
-    judged, targets = (X, y) if given is None else given
-    rows = model.rows(judged)[:MOST_ROWS]
-    y_judged = targets[:MOST_ROWS]
+    rows, y_judged = _some_rows(model, *((X, y) if given is None else given))
     # A network alone is given the error on the rows that widths are chosen by, as its model is.
-    X_width, y_width = (X, y) if held_out is None else held_out
-    variance = _squared_error(model, model.rows(X_width)[:MOST_ROWS], y_width[:MOST_ROWS])
+    variance = _squared_error(model, *_some_rows(model, *((X, y) if held_out is None else held_out)))
     before = assess(network_alone(_outputs(model, rows), start, variance), y_judged)
     labels = adapter_of(model.likelihood).has_temperature
     softening = soften(model, *held_out, generator=generator) if labels and held_out is not None else None
@@ -72,13 +74,28 @@ def uncertain(
     return model, UncertaintyReport(
         conversion=conversion,
         fit=result,
-        num_rows=len(y),
+        num_rows=conversion.num_rows,
         num_held_out=0 if held_out is None else len(held_out[1]),
         assessed_on=source if given is not None else "rows of X",
         network=before,
         model=after,
         softening=softening,
     )
+
+
+def _some_rows(model: DeepGP, X: GivenRows | DataLoader[Any], y: Tensor | None) -> tuple[Rows, Tensor]:
+    """The first rows, and their targets: of a DataLoader those of its first batches."""
+    if not isinstance(X, DataLoader):
+        assert y is not None
+        return model.rows(X)[:MOST_ROWS], y[:MOST_ROWS]
+    batches, count = [], 0
+    for x, targets in X:
+        batches.append((model.rows(x), targets))
+        count += len(targets)
+        if count >= MOST_ROWS:
+            break
+    rows, values = zip(*batches, strict=True)
+    return joined(rows)[:MOST_ROWS], torch.cat(values)[:MOST_ROWS]
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from actgp.convert import ConversionReport, Softening
 from actgp.training import FitResult
+from actgp.training.recipe import NetworkErrors
 from actgp.uncertain.assess import Assessment
 
 FORMATS = (".html", ".png")
@@ -25,6 +26,13 @@ class UncertaintyReport:
         network: Scores of the network alone, with one variance where noise is Gaussian.
         model: Scores of the model.
         softening: How far logits are believed; None for other targets, and without held-out rows.
+
+    Example:
+        >>> import actgp, torch
+        >>> net, X = torch.nn.Linear(2, 1), torch.randn(100, 2)
+        >>> model, report = actgp.uncertain(net, X, X.sum(1) + 0.1 * torch.randn(100), progress=False)
+        >>> report.model.nlpd < report.network.nlpd
+        True
     """
 
     conversion: ConversionReport
@@ -49,6 +57,7 @@ class UncertaintyReport:
             ("inducing points", str(self.conversion.num_inducing)),
             ("before fitting", f"mean and network differ by {self.conversion.difference:.2g} at most"),
             ("width chosen by", self._width()),
+            *([] if self.fit.errors is None else [("network's RMSE", self._errors(self.fit.errors))]),
             *([] if self.softening is None else [("away from data", str(self.softening))]),
             ("fitting took", f"{self.fit.seconds:.1f} s"),
             ("scores are of", self._rows()),
@@ -96,6 +105,11 @@ class UncertaintyReport:
         if self.num_held_out:
             return f"{self.num_held_out} held-out rows"
         return f"the {self.num_rows} rows of X, which the network may have seen: pass held_out to be sure"
+
+    def _errors(self, errors: NetworkErrors) -> str:
+        others = "when its last layer leaves a row out" if self.num_held_out == 0 else "on held-out rows"
+        said = f"{errors.training**0.5:.3g} on X, {errors.new**0.5:.3g} {others}"
+        return f"{said}: it overfits X" if errors.overfits else said
 
     def _rows(self) -> str:
         said = f"{self.model.rows} {self.assessed_on}"

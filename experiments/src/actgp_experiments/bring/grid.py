@@ -10,7 +10,7 @@ from actgp_experiments.bring.cells import Cell, run_cell
 from actgp_experiments.bring.contestants import CONTESTANTS, ONE_SEED
 from actgp_experiments.bring.networks import ACTIVATIONS
 from actgp_experiments.bring.settings import BringSettings
-from actgp_experiments.store import Record, Store, revision, run_cells
+from actgp_experiments.store import Record, Store, missing_cells, run_cells
 
 DEPTHS = (2, 3)
 NUM_SEEDS = 3
@@ -49,12 +49,10 @@ def missing(wanted: Sequence[Cell], store: Store, settings: BringSettings, *, ag
         settings: Which they have to be of.
         again: Whether results of other revisions of the code do not count.
     """
-    now = revision() if again else ""
-    found = latest(store.records_of(asdict(settings)))
-    return [cell for cell in wanted if cell not in found or (again and found[cell]["revision"] != now)]
+    return missing_cells(wanted, latest(store.records_of(asdict(settings))), again=again)
 
 
-def run_grid(wanted: Sequence[Cell], store: Store, settings: BringSettings, num_jobs: int) -> Iterator[Record]:
+def run_grid(wanted: Sequence[Cell], store: Store, settings: BringSettings, jobs: int | str) -> Iterator[Record]:
     """Runs cells side by side, and gives each result once it is stored; trained networks are kept beside the file."""
     folder: Path = store.path.with_name(f"{store.path.stem}_networks")
-    return run_cells(partial(run_cell, settings=settings, folder=folder), wanted, store, num_jobs)
+    return run_cells(partial(run_cell, settings=settings, folder=folder), wanted, store, jobs)

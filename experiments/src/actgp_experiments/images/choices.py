@@ -87,7 +87,7 @@ def _judge(model: DeepGP, X: Tensor, y: Tensor) -> Record:
     (layer,) = model.gp_layers
 
     def seen(images: Tensor) -> tuple[Tensor, Tensor]:
-        h = torch.cat([model.backbone(part) for part in images.split(ROWS)])
+        h = torch.cat([model.enter(part) for part in images.split(ROWS)])
         _, mu = layer.split(h)
         assert mu is not None
         return mu.softmax(-1), layer.unexplained(h)

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-
-from joblib import Parallel, delayed
 
 from actgp_experiments.images.cells import SHIFTS_OF, Cell, run_cells_of
 from actgp_experiments.images.contestants import CONTESTANTS, ENSEMBLES
 from actgp_experiments.images.settings import ImageSettings
-from actgp_experiments.store import Record, Store
+from actgp_experiments.store import Record, Store, run_groups
 
 NUM_SEEDS = 5
 MODELS = (*CONTESTANTS, *ENSEMBLES)
@@ -37,7 +36,7 @@ def missing(wanted: Sequence[Cell], store: Store, settings: ImageSettings) -> li
 
 
 def run_grid(
-    wanted: Sequence[Cell], store: Store, settings: ImageSettings, folder: Path, num_jobs: int
+    wanted: Sequence[Cell], store: Store, settings: ImageSettings, folder: Path, jobs: int | str
 ) -> Iterator[Record]:
     """Runs sets of images side by side, and gives the results of each once they are stored.
 
@@ -46,12 +45,7 @@ def run_grid(
         store: Where results go.
         settings: The protocol.
         folder: Where trained networks are kept.
-        num_jobs: How many sets at a time.
+        jobs: How many sets at a time, or the address of a Dask scheduler.
     """
-    store.claim()
     groups = [[cell for cell in wanted if cell.data == name] for name in dict.fromkeys(cell.data for cell in wanted)]
-    parallel = Parallel(n_jobs=num_jobs, return_as="generator_unordered")
-    for records in parallel(delayed(run_cells_of)(cells, settings, folder) for cells in groups):
-        for record in records:
-            store.append(record)
-            yield record
+    return run_groups(partial(run_cells_of, settings=settings, folder=folder), groups, store, jobs)

@@ -2,7 +2,7 @@
 
 from actgp_experiments.uci.cells import NUM_SPLITS, Cell, run_cell
 from actgp_experiments.uci.contestants import ABLATED, ABLATIONS, CONTESTANTS
-from actgp_experiments.uci.grid import QUICK, grid_cells, missing, run_grid
+from actgp_experiments.uci.grid import QUICK, grid_cells, missing, run_grid, stale
 
 __all__ = [
     "ABLATED",
@@ -15,4 +15,5 @@ __all__ = [
     "missing",
     "run_cell",
     "run_grid",
+    "stale",
 ]

@@ -6,7 +6,7 @@ from functools import partial
 
 from actgp_experiments.baselines import Settings
 from actgp_experiments.datasets import load_regression
-from actgp_experiments.store import Record, Store, run_cells
+from actgp_experiments.store import Record, Store, is_stale, missing_cells, run_cells
 from actgp_experiments.uci.cells import NUM_SPLITS, TEST_FRACTION, Cell, run_cell
 from actgp_experiments.uci.contestants import ABLATIONS, CONTESTANTS, takes
 
@@ -30,12 +30,23 @@ def grid_cells(data: Sequence[str], models: Sequence[str], num_splits: int, sett
     return found
 
 
-def missing(wanted: Sequence[Cell], store: Store, settings: Settings) -> list[Cell]:
-    """The cells that are not stored yet; refuses a file with results of other settings."""
-    done = {Cell(record["data"], record["split"], record["model"]) for record in store.records_of(asdict(settings))}
-    return [cell for cell in wanted if cell not in done]
+def stored_cells(store: Store, settings: Settings) -> dict[Cell, Record]:
+    """Of each cell the record that was written last; refuses a file with results of other settings."""
+    records = store.records_of(asdict(settings))
+    return {Cell(record["data"], record["split"], record["model"]): record for record in records}
 
 
-def run_grid(wanted: Sequence[Cell], store: Store, settings: Settings, num_jobs: int) -> Iterator[Record]:
+def missing(wanted: Sequence[Cell], store: Store, settings: Settings, *, again: bool = False) -> list[Cell]:
+    """The cells that are not stored yet, or, if they are to be run again, are stored by another revision."""
+    return missing_cells(wanted, stored_cells(store, settings), again=again)
+
+
+def stale(wanted: Sequence[Cell], store: Store, settings: Settings) -> list[str]:
+    """The models of cells that another revision of the code has stored."""
+    stored = stored_cells(store, settings)
+    return list(dict.fromkeys(cell.model for cell in wanted if cell in stored and is_stale(stored[cell])))
+
+
+def run_grid(wanted: Sequence[Cell], store: Store, settings: Settings, jobs: int | str) -> Iterator[Record]:
     """Runs cells side by side, and gives each result once it is stored."""
-    return run_cells(partial(run_cell, settings=settings), wanted, store, num_jobs)
+    return run_cells(partial(run_cell, settings=settings), wanted, store, jobs)
