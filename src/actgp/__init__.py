@@ -37,6 +37,7 @@ from actgp.models import (
     Prediction,
     deep_gp,
     diagnose,
+    forget_beyond,
     hybrid,
     predict_in_parts,
 )
@@ -118,6 +119,7 @@ __all__ = [
     "export",
     "fit",
     "fit_table",
+    "forget_beyond",
     "gegenbauer",
     "hybrid",
     "load",

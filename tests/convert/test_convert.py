@@ -156,7 +156,7 @@ def test_what_says_what_a_gp_sees_is_checked() -> None:
     bytes_ = torch.tensor(list(b"nothing"), dtype=torch.uint8)
     with pytest.raises(ValueError, match="must say what the GP of a converted network sees, got what cannot be read"):
         Sight.decoded(bytes_)
-    sight = Sight("head.2", ("numbers", 1), selects=False)
+    sight = Sight("head.2", ("numbers", 1), ("body.0",), directions=True, selects=False)
     assert Sight.decoded(sight.encoded()) == sight
 
 

@@ -85,9 +85,9 @@ def test_the_formula() -> None:
     forgetting.numbers.copy_(torch.tensor([1.5, 0.3, u.median()]))
     e = (u - u.median()).clamp_min(0) / (u.median() + NEAR)
     centred = mu - mu.mean(1, keepdim=True)
-    expected = mu / (1.5 * (1 + 0.3 * e * centred.square().sum(1)).sqrt())[:, None]
+    expected = mu / (1.5 * (1 + 0.3 * e**2 * centred.square().sum(1)).sqrt())[:, None]
     torch.testing.assert_close(forgetting(z, mu), expected)
-    one = mu[:, :1] / (1.5 * (1 + 0.3 * e * mu[:, 0] ** 2).sqrt())[:, None]
+    one = mu[:, :1] / (1.5 * (1 + 0.3 * e**2 * mu[:, 0] ** 2).sqrt())[:, None]
     torch.testing.assert_close(forgetting(z, mu[:, :1]), one)
 
 
@@ -156,3 +156,58 @@ def test_refusals(trained: tuple[nn.Module, Tensor, Tensor]) -> None:
         actgp.soften(regression, X, X[:, :3])
     with pytest.raises(TypeError, match="model must be what convert returns, got Sequential; convert a network first"):
         actgp.soften(network, X, y)  # type: ignore[arg-type]
+
+
+@torch.no_grad()
+def test_held_out_rows_set_the_bounds(trained: tuple[nn.Module, Tensor, Tensor]) -> None:
+    """As they are, they lose next to nothing to the temperature; a quarter of them are divided by more."""
+    network, X, y = trained
+    model, found = softened(trained)
+    held = X[200:500]
+    cooled = network(held) / found.temperature
+    divided = cooled.norm(dim=1) / model.mean(held).norm(dim=1)
+    assert (divided > 1 + 1e-5).double().mean().item() == pytest.approx(0.25, abs=0.02)
+    gain = log_likelihood(model.mean(held), y[200:500]) - log_likelihood(cooled, y[200:500])
+    assert gain > -PRICE - 1e-6
+
+
+@torch.no_grad()
+def test_small_features_are_unlike_those_of_every_class() -> None:
+    """Features near the centre of all, in a direction of their own: their length is no measure of what is known."""
+    g = torch.Generator().manual_seed(0)
+    X = 5 * torch.eye(6)[torch.randint(4, (300,), generator=g)] + 0.2 * torch.rand(300, 6, generator=g)
+    y = X[:, :4].argmax(1)
+    images = X.view(300, 6, 1, 1)
+    model, _ = actgp.convert(nn.Sequential(nn.Flatten(), nn.Linear(6, 4)), images, y, num_inducing=20, generator=g)
+    strange = torch.tensor([0.1, 0.1, 0.1, 0.1, 1.0, 0.2]).view(1, 6, 1, 1)
+    (layer,) = model.gp_layers
+    known, unknown = (layer.unexplained(model.backbone(rows)) for rows in (images, strange))
+    assert unknown > 5 * known.max()
+    torch.testing.assert_close(layer.unexplained(model.backbone(7 * strange)), unknown)
+
+
+@torch.no_grad()
+def test_outputs_of_layers_are_seen(tmp_path: Path) -> None:
+    g = torch.Generator().manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 5, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(5, 3))
+    X, y = torch.rand(60, 1, 6, 6, generator=g), torch.randint(3, (60,), generator=g)
+    model, report = actgp.convert(network, X, y, layers=("0",), generator=g)
+    z = model.backbone(X)[:, :-3]
+    assert z.shape == (60, 10)
+    shallow, last = network[0](X).mean((2, 3)), network[:4](X)
+    torch.testing.assert_close(z[:, :5], 2 * shallow / shallow.norm(dim=1, keepdim=True))
+    torch.testing.assert_close(z[:, 5:], 2 * last / last.norm(dim=1, keepdim=True))
+    assert report.sees == "what layers 0 give and the 5 features that enter layer 4"
+    model.save(tmp_path / "model")
+    assert torch.equal(actgp.load(tmp_path / "model", backbone=network).mean(X), model.mean(X))
+
+
+def test_layers_that_give_no_vectors_are_refused() -> None:
+    network = nn.Sequential(nn.Linear(3, 4), nn.Flatten(0), nn.Unflatten(0, (-1, 4)), nn.Linear(4, 2))
+    X, y = torch.randn(20, 3), torch.randint(2, (20,))
+    with pytest.raises(
+        ValueError, match="layers must be names of modules in the network, got 'last'; choose among 0, 1"
+    ):
+        actgp.convert(network, X, y, layers=("0", "last"))
+    with pytest.raises(ValueError, match=r"must give a tensor \[N, C, …\] when .*, got shape \[80\] from '1'; name"):
+        actgp.convert(network, X, y, layers=("1",))

@@ -109,9 +109,16 @@ def test_the_parameters_are_the_same_for_both_estimators() -> None:
 
 def test_a_classifier_has_a_horizon_whatever_its_layers_are(table: Data) -> None:
     X, y = table
-    for layers, expected in ((None, 300.0), (actgp.Layers(num_points=0), 300.0), (actgp.Layers(horizon=20.0), 20.0)):
+    for layers in (None, actgp.Layers(num_points=0), actgp.Layers(horizon=20.0)):
         fitted = classifier(layers=layers).fit(X, y > 500)
-        assert [layer.horizon for layer in fitted.model_.gp_layers] == [None, expected]
+        first, last = fitted.model_.gp_layers
+        assert first.horizon is None
+        found = last.horizon
+        if layers is None or layers.horizon is None:
+            rows = torch.from_numpy(fitted.input_scaler_.transform(X))
+            assert found == actgp.forget_beyond(fitted.model_, rows)
+        else:
+            assert found == 20.0
         assert fitted.layers == layers
 
 

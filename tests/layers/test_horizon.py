@@ -1,4 +1,4 @@
-"""The quadratic form that makes a layer forget: its moments, its draws, and where it leads."""
+"""The form that makes a layer forget: its moments, its draws, and where it leads."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def layer(horizon: float | None, num_outputs: int = 1) -> GPLayer:
 
 def test_drawn_forms_have_the_covariance(generator: torch.Generator) -> None:
     beyond = Horizon(kernel(), 5.0)
-    X = torch.randn(3, 2, dtype=torch.float64, generator=generator)
+    X = 4 * torch.randn(3, 2, dtype=torch.float64, generator=generator)
     forms = torch.randn(40_000, 3, 3, dtype=torch.float64, generator=generator)
     drawn = beyond.through(X, forms)  # [N, P]
     expected = beyond.covariance(X).detach()
@@ -39,7 +39,7 @@ def test_drawn_forms_have_the_covariance(generator: torch.Generator) -> None:
     )
     torch.testing.assert_close(beyond.variance(X), beyond.covariance(X).diagonal())
     r = beyond.kernel.polar(X).radius
-    torch.testing.assert_close(beyond.variance(X), 3.0 * r**4 / 25)
+    torch.testing.assert_close(beyond.variance(X), 3.0 * r**2 * (r / 5) ** 16)
 
 
 def test_it_adds_variance_and_leaves_the_mean(generator: torch.Generator) -> None:
@@ -96,6 +96,36 @@ def test_shares_and_files_know_it(tmp_path: Path, generator: torch.Generator) ->
     model.save(tmp_path / "model.actgp")
     again = actgp.load(tmp_path / "model.actgp")
     torch.testing.assert_close(again.predict(X).variance, model.predict(X).variance)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_the_data_say_where_it_is(depth: int, generator: torch.Generator) -> None:
+    X = torch.randn(200, 2, generator=generator)
+    X = X / X.norm(dim=1, keepdim=True).clamp_min(1.0) + 0.1  # within a disc
+    model = actgp.deep_gp(2, 3, depth, 16, likelihood=SoftmaxLikelihood(num_classes=3, mixing_weights=False))
+    *_, last = model.gp_layers
+    with torch.no_grad():
+        last.q.raw_mean.normal_(generator=generator)
+        last.q.raw_mean.mul_(3)
+    before, mean = last(model.hidden_means(X)[-1]).variance, model.mean(X)
+    radius = actgp.forget_beyond(model, X)
+    h = model.hidden_means(X)[-1]
+    outermost = last.kernel.polar(h).radius.max()
+    assert radius == last.horizon == pytest.approx(1.4 * outermost.item())
+    assert torch.equal(model.mean(X), mean)
+    added = last(h).variance - before
+    prior = last.kernel(h, diag=True).unsqueeze(-1)
+    assert (added / prior).max().item() == pytest.approx(1.4**-16, rel=1e-2)
+    assert (added / prior).median().item() < 0.01
+    edge = X[X.norm(dim=1) > 0.9]
+    near, far = (model.predict(scale * edge, num_samples=5).probabilities for scale in (1, 30))
+    assert (far - 1 / 3).abs().max() < 0.1 < (near - 1 / 3).abs().max()
+
+
+def test_only_zonal_kernels_have_an_edge() -> None:
+    model = actgp.DeepGP([GPLayer(RBFKernel(), actgp.InducingPoints(torch.randn(4, 2)))], GaussianLikelihood())
+    with pytest.raises(TypeError, match="a horizon needs a zonal kernel, got RBFKernel; leave horizon=None"):
+        actgp.forget_beyond(model, torch.randn(5, 2))
 
 
 def test_it_needs_a_zonal_kernel_and_a_radius() -> None:

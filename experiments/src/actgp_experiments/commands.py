@@ -44,6 +44,7 @@ Dask = Annotated[
     str | None, typer.Option(help="A Dask scheduler, such as tcp://host:8786, on whose workers cells run instead.")
 ]
 Results = Annotated[Path | None, typer.Option(help="The file of results; taken up from if it is there.")]
+Networks = Annotated[Path | None, typer.Option(help="The folder of trained networks; beside the results by default.")]
 
 
 @run.command()
@@ -113,22 +114,22 @@ def images(
     jobs: Jobs = -1,
     results: Results = None,
     quick: Quick = False,
-    full: Annotated[bool, typer.Option(help="All images, 3 to 4 times the steps: many hours on two cores.")] = False,
+    networks: Networks = None,
 ) -> None:
     """Contestants × MNIST, Fashion-MNIST, CIFAR-10 × seeds, on test images and on shifted ones.
 
-    Each result is stored as it comes, trained networks beside it, and a rerun does what is missing.
+    Results of a set of images are stored when all its contestants are done, trained networks as they come and after
+    each epoch, and a rerun does what is missing.
     """
-    if quick and full:
-        raise typer.BadParameter("expected --quick or --full, got both; choose one of them")
-    size = "quick" if quick else "full" if full else "usual"
+    size = "quick" if quick else "usual"
     settings = pictures.SETTINGS[size]
     seeds = 1 if quick else seeds
     store = Store(results or Path("results") / ("images.jsonl" if size == "usual" else f"images_{size}.jsonl"))
+    folder = networks or store.path.with_name(f"{store.path.stem}_networks")
     with plainly(OSError, ValueError):
-        wanted = pictures.grid_cells(dataset or list(pictures.SHIFTS_OF), model or list(pictures.CONTESTANTS), seeds)
+        wanted = pictures.grid_cells(dataset or list(pictures.SHIFTS_OF), model or list(pictures.MODELS), seeds)
         left = pictures.missing(wanted, store, settings)
-    running = pictures.run_grid(left, store, settings, jobs)
+    running = pictures.run_grid(left, store, settings, folder, jobs)
     for record in _with_progress(running, len(wanted), len(left), store):
         metrics = record["metrics"]
         console.print(
@@ -136,6 +137,25 @@ def images(
             f"log-likelihood {metrics['log_likelihood']:.3f}, {record['seconds']['train']:.0f} s[/dim]",
             highlight=False,
         )
+
+
+@run.command(name="image-choices")
+def image_choices(
+    dataset: Annotated[list[str] | None, typer.Option(help="Images; may be repeated. All three by default.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 1,
+    results: Results = None,
+    networks: Networks = None,
+) -> None:
+    """What the GP around a network for images sees, judged by training images and shifts that are not tested."""
+    store = Store(results or Path("results") / "images_choices.jsonl")
+    folder = networks or store.path.with_name("images_networks")
+    store.claim()
+    for name in dataset or list(pictures.SHIFTS_OF):
+        for seed in range(seeds):
+            for record in pictures.run_choices(name, seed, pictures.SETTINGS["usual"], folder):
+                store.append(record)
+                shifts = ", ".join(f"{shift} {value:.3f}" for shift, value in record["shifts"].items())
+                console.print(f"[dim]{name} {seed} {record['option']}: {shifts}[/dim]", highlight=False)
 
 
 @run.command()

@@ -23,6 +23,7 @@ from actgp.version import __version__
 
 Record = dict[str, Any]
 C = TypeVar("C")
+R = TypeVar("R")
 
 CUT_OFF = "{"  # what is left of a line begins as lines do
 
@@ -89,18 +90,32 @@ def run_cells(work: Callable[[C], Record], cells: Sequence[C], store: Store, job
         jobs: How many at a time; or the address of a Dask scheduler, such as tcp://host:8786.
     """
     store.claim()
-    running = _on_cluster(work, cells, jobs) if isinstance(jobs, str) else _on_this_machine(work, cells, jobs)
-    for record in running:
+    for record in _side_by_side(work, cells, jobs):
         store.append(record)
         yield record
 
 
-def _on_this_machine(work: Callable[[C], Record], cells: Sequence[C], num_jobs: int) -> Iterator[Record]:
+def run_groups(
+    work: Callable[[C], Sequence[Record]], groups: Sequence[C], store: Store, jobs: int | str
+) -> Iterator[Record]:
+    """The same for work that gives several results together."""
+    store.claim()
+    for records in _side_by_side(work, groups, jobs):
+        for record in records:
+            store.append(record)
+        yield from records
+
+
+def _side_by_side(work: Callable[[C], R], cells: Sequence[C], jobs: int | str) -> Iterator[R]:
+    return _on_cluster(work, cells, jobs) if isinstance(jobs, str) else _on_this_machine(work, cells, jobs)
+
+
+def _on_this_machine(work: Callable[[C], R], cells: Sequence[C], num_jobs: int) -> Iterator[R]:
     parallel = Parallel(n_jobs=num_jobs, return_as="generator_unordered")
     yield from parallel(delayed(work)(cell) for cell in cells)
 
 
-def _on_cluster(work: Callable[[C], Record], cells: Sequence[C], address: str) -> Iterator[Record]:
+def _on_cluster(work: Callable[[C], R], cells: Sequence[C], address: str) -> Iterator[R]:
     """Gives what the cells come to; if some failed, the first error after all others have come."""
     try:
         distributed = importlib.import_module("distributed")

@@ -30,6 +30,7 @@ def test_three_predictions_by_hand(dtype: torch.dtype, tolerance: dict[str, floa
         "log_likelihood": math.log(0.7 * 0.3 * 0.5) / 3,
         "ece": (0.3 + 0.6 + 0.5) / 3,
         "brier": (0.09 + 0.04 + 0.01 + 0.01 + 0.49 + 0.36 + 0.0625 + 0.25 + 0.0625) / 3,
+        "aurc": (0 + 1 / 2 + 1 / 3) / 3,  # right at .7, wrong at .6, right at .5
     }
     assert found.metrics == pytest.approx(expected, rel=tolerance["rtol"])
 
@@ -91,15 +92,26 @@ def test_two_classes_have_twice_the_binary_brier_score(N: int, seed: int) -> Non
     assert class_scores(p, y).metrics["brier"] == pytest.approx(2 * binary)
 
 
+def test_selective_risk_is_the_mean_over_all_thresholds() -> None:
+    p, y = simulated(400)
+    confidence, predicted = p.max(1)
+    risks = [(predicted != y)[confidence >= threshold].double().mean().item() for threshold in confidence]
+    assert class_scores(p, y).metrics["aurc"] == pytest.approx(sum(risks) / 400)
+
+
 def test_certainty() -> None:
     y = torch.tensor([2, 0, 1])
     right = torch.nn.functional.one_hot(y, 4).double()
     found = class_scores(right, y)
-    assert found.metrics == pytest.approx({"accuracy": 1.0, "log_likelihood": 0.0, "ece": 0.0, "brier": 0.0}, abs=1e-12)
+    assert found.metrics == pytest.approx(
+        {"accuracy": 1.0, "log_likelihood": 0.0, "ece": 0.0, "brier": 0.0, "aurc": 0.0}, abs=1e-12
+    )
     assert found.reliability.counts == [0] * 14 + [3]
     wrong = class_scores(right, (y + 1) % 4).metrics
     assert wrong["log_likelihood"] == pytest.approx(math.log(2.0**-52))  # finite
-    assert wrong == pytest.approx({"accuracy": 0, "log_likelihood": wrong["log_likelihood"], "ece": 1, "brier": 2})
+    assert wrong == pytest.approx(
+        {"accuracy": 0, "log_likelihood": wrong["log_likelihood"], "ece": 1, "brier": 2, "aurc": 1}
+    )
 
 
 def test_single_precision_scores_as_double() -> None:

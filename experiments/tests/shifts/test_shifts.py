@@ -10,7 +10,7 @@ from torch import Tensor
 from actgp_experiments import shifts
 from actgp_experiments.shifts import SHIFTS, shift
 
-INTENSE = ("gaussian_noise", "motion_blur", "brightness", "pixelate")
+INTENSE = ("gaussian_noise", "motion_blur", "brightness", "pixelate", "shrink", "translate", "contrast", "salt")
 EVERY = [(name, level) for name in SHIFTS for level in SHIFTS[name].levels]
 
 
@@ -29,6 +29,10 @@ def test_the_table() -> None:
     assert torch.equal(shift(images, "motion_blur", 3, seed=1), shifts.motion_blur(images, 3, seed=1))
     assert torch.equal(shift(images, "brightness", 3, seed=1), shifts.brightness(images, 3))
     assert torch.equal(shift(images, "pixelate", 3, seed=1), shifts.pixelate(images, 3))
+    assert torch.equal(shift(images, "shrink", 3, seed=1), shifts.shrink(images, 3))
+    assert torch.equal(shift(images, "translate", 3, seed=1), shifts.translate(images, 3, seed=1))
+    assert torch.equal(shift(images, "contrast", 3, seed=1), shifts.contrast(images, 3))
+    assert torch.equal(shift(images, "salt", 3, seed=1), shifts.salt(images, 3, seed=1))
 
 
 @pytest.mark.parametrize("name", SHIFTS)
@@ -100,7 +104,7 @@ def test_what_are_no_images_is_refused(name: str, images: Tensor, error: type[Ex
 
 def test_names_levels_and_seeds_are_checked() -> None:
     images = pictures()
-    with pytest.raises(ValueError, match=r"name must be one of \['rotation', .*'pixelate'\], got 'fog'"):
+    with pytest.raises(ValueError, match=r"name must be one of \['rotation', .*'salt'\], got 'fog'"):
         shift(images, "fog", 1, seed=0)
     with pytest.raises(ValueError, match=r"level must be one of \[0, 15, .*180\], got 7"):
         shift(images, "rotation", 7, seed=0)

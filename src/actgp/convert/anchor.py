@@ -2,9 +2,13 @@
 
     h(x) = [z(x), μ(x)],     f(x) = μ(x) + g(z(x)),     g ~ GP(0, k)
 
-μ is the network itself. z holds the inputs of the network, where these are vectors, and the features that enter its
-last Linear layer: what it takes for alike. Each of these parts is centred, its columns are brought to the same spread,
-and it is scaled to E‖z‖² = ρ². Logits may be believed less where z is unlike the data (`forgetting`).
+μ is the network itself. z holds the inputs of the network, where these are vectors, the outputs of layers that the user
+names, means over space where these are maps, and the features that enter its last Linear layer: what it takes for
+alike.
+Each of these parts is centred, its columns are brought to the same spread, and it is scaled to E‖z‖² = ρ². Of a
+classifier's features f only the direction counts, ρ f / ‖f‖, not centred: what it does not know has small features in
+directions of no class, which are near the centre, and so near everything. Logits may be believed less where z is unlike
+the data (`forgetting`).
 """
 
 import copy
@@ -16,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from actgp.convert.forgetting import Forgetting
 from actgp.several import GivenRows, Inputs, Rows, call, gathered, parts_of_inputs
@@ -34,11 +39,13 @@ class Outputs(NamedTuple):
 
     Attributes:
         outputs: Its outputs.
+        layers: The outputs of layers that were asked for.
         features: What enters its last Linear layer, if that is known.
         flat: Whether it gives [N] rather than [N, 1].
     """
 
     outputs: Float[Tensor, "N P"]
+    layers: tuple[Float[Tensor, "N _"], ...]
     features: Float[Tensor, "N H"] | None
     flat: bool
 
@@ -51,12 +58,21 @@ class Sight:
         head: The name of its last Linear layer, whose features z holds; None where there is none, or where its features
             are the inputs.
         inputs: Which of the inputs, by position, or by name in a dictionary.
+        layers: The names of other layers whose outputs z holds.
+        directions: Whether only the direction of features counts.
         selects: Whether its outputs are what a function takes out of what it gives.
     """
 
     head: str | None
     inputs: tuple[int | str, ...]
+    layers: tuple[str, ...]
+    directions: bool
     selects: bool
+
+    @property
+    def has_features(self) -> bool:
+        """Whether z holds more than inputs."""
+        return self.head is not None or bool(self.layers)
 
     def encoded(self) -> Tensor:
         """As JSON in bytes, which a file holds beside the network's tensors."""
@@ -67,7 +83,8 @@ class Sight:
         """The reverse; refuses what no `Sight` was made into."""
         try:
             read = json.loads(bytes(values.tolist()))
-            found = cls(read["head"], tuple(read["inputs"]), read["selects"])
+            head, inputs, layers = read["head"], tuple(read["inputs"]), tuple(read["layers"])
+            found = cls(head, inputs, layers, read["directions"], read["selects"])
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(
                 f"a file must say what the GP of a converted network sees, got what cannot be read ({error}); write it "
@@ -111,8 +128,8 @@ class Anchor(nn.Module):
     def forward(self, X: GivenRows) -> Float[Tensor, "N D+P"]:
         """[z, μ] for each row."""
         rows = gathered(X)
-        found = run(self.network, rows, self.sight.head, self.select)
-        z = (torch.cat(seen(rows, found, self.sight), dim=1).to(self.scale) - self.centre) * self.scale
+        found = run(self.network, rows, self.sight.head, self.select, self.sight.layers)
+        z = scaled(seen(rows, found, self.sight), self.sight, self.centre, self.scale)
         mu = found.outputs.to(self.scale)
         return torch.cat([z, mu if self.forgetting is None else self.forgetting(z, mu)], dim=1)
 
@@ -155,16 +172,17 @@ def unwrapped(network: nn.Module) -> nn.Module:
     return network
 
 
-def run(network: nn.Module, X: Rows, head: str | None, select: Select | None) -> Outputs:
-    """The outputs at a batch, and the features before the layer that is named `head`."""
+def run(network: nn.Module, X: Rows, head: str | None, select: Select | None, layers: Sequence[str] = ()) -> Outputs:
+    """The outputs at a batch, those of the layers with these names, and the features before the one named `head`."""
     taken: list[Tensor] = []
-    hook = None
+    at: dict[str, Tensor] = {}
+    hooks = [network.get_submodule(name).register_forward_hook(_noted(at, name)) for name in layers]
     if head is not None:
-        hook = network.get_submodule(head).register_forward_pre_hook(lambda _, inputs: taken.append(inputs[0]))
+        hooks.append(network.get_submodule(head).register_forward_pre_hook(lambda _, inputs: taken.append(inputs[0])))
     try:
         given = call(network, X)
     finally:
-        if hook is not None:
+        for hook in hooks:
             hook.remove()
     outputs = given if select is None else select(given)
     N = parts_of_inputs(X)[0].shape[0]  # of any size in an ONNX file, where len(X) would be a number
@@ -174,11 +192,38 @@ def run(network: nn.Module, X: Rows, head: str | None, select: Select | None) ->
             f"the network must give a tensor [N, P] or [N], here {len(X)} rows, got {got}; pass select=, a function "
             "that takes the outputs out of what the network gives, e.g. lambda given: given[0]"
         )
-    return Outputs(outputs.reshape(N, -1), taken[-1] if taken else None, outputs.ndim == 1)
+    between = tuple(_averaged(at, name, N) for name in layers)
+    return Outputs(outputs.reshape(N, -1), between, taken[-1] if taken else None, outputs.ndim == 1)
 
 
-def look(network: nn.Module, X: Rows, select: Select | None, sees: Sees) -> Sight:
+def _noted(at: dict[str, Tensor], name: str) -> Callable[[nn.Module, Any, Any], None]:
+    def note(_: nn.Module, __: Any, output: Any) -> None:
+        at[name] = output
+
+    return note
+
+
+def _averaged(at: dict[str, Tensor], name: str, num_rows: int) -> Float[Tensor, "N _"]:
+    """What a layer gave, as vectors: means over all axes behind the second."""
+    given = at.get(name)
+    if not isinstance(given, Tensor) or given.ndim < 2 or given.shape[0] != num_rows:
+        got = f"shape {list(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
+        raise ValueError(
+            f"a layer whose outputs the GP sees must give a tensor [N, C, …] when the network runs, got {got} from "
+            f"{name!r}; name another one"
+        )
+    return given if given.ndim == 2 else given.flatten(2).mean(2)
+
+
+def look(network: nn.Module, X: Rows, select: Select | None, sees: Sees, layers: Sequence[str]) -> Sight:
     """What z is to hold, seen from a few rows: vectors among the inputs, and features that are not these again."""
+    known = {name for name, _ in network.named_modules() if name}
+    unknown = [name for name in layers if name not in known]
+    if unknown:
+        raise ValueError(
+            f"layers must be names of modules in the network, got {', '.join(map(repr, unknown))}; choose among "
+            f"{', '.join(sorted(known))}"
+        )
     inputs = _vectors(X) if "inputs" in sees else ()
     head = _last_linear(network, X) if "features" in sees else None
     features = run(network, X, head, select).features
@@ -194,27 +239,46 @@ def look(network: nn.Module, X: Rows, select: Select | None, sees: Sees) -> Sigh
             "for sees='features', the network must call its last Linear layer once, with a row for each row of X, got "
             f"no such layer in {type(network).__name__}; choose 'inputs' or 'outputs'"
         )
-    return Sight(head, inputs, select is not None)
+    run(network, X, None, select, layers)  # refuses what gives no vectors
+    return Sight(head, inputs, tuple(layers), False, select is not None)
 
 
 def seen(X: Rows, found: Outputs, sight: Sight) -> list[Float[Tensor, "N _"]]:
     """The parts of z before they are centred and scaled; the outputs themselves where there is nothing else."""
-    parts = [_input(X, key) for key in sight.inputs]
+    parts = [*(_input(X, key) for key in sight.inputs), *found.layers]
     if found.features is not None:
         parts.append(found.features)
     return parts or [found.outputs]
 
 
-def scaling(parts: Sequence[Float[Tensor, "N _"]]) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
-    """Centre and scale of each column: of like spread within a part, whose E‖z‖² is ρ²."""
+def scaling(parts: Sequence[Float[Tensor, "N _"]], sight: Sight) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
+    """Centre and scale of each column: of like spread within a part, whose E‖z‖² is ρ²; 0 and 1 of directions."""
     centres, scales = [], []
-    for part in parts:
+    for part, directed in zip(parts, _directed(parts, sight), strict=True):
+        if directed:
+            centres.append(part.new_zeros(part.shape[1], dtype=torch.float64))
+            scales.append(part.new_ones(part.shape[1], dtype=torch.float64))
+            continue
         sd = part.double().std(0, correction=0)
         varies = sd > SMALLEST_SPREAD * sd.max().clamp_min(torch.finfo(torch.float64).tiny)
         count = varies.sum().clamp_min(1).double()
         centres.append(part.double().mean(0))
         scales.append(torch.where(varies, RADIUS / (count.sqrt() * sd), 0.0))
     return torch.cat(centres), torch.cat(scales)
+
+
+def scaled(
+    parts: Sequence[Float[Tensor, "N _"]], sight: Sight, centre: Float[Tensor, " D"], scale: Float[Tensor, " D"]
+) -> Float[Tensor, "N D"]:
+    """z."""
+    pairs = zip(parts, _directed(parts, sight), strict=True)
+    columns = [RADIUS * normalize(part.to(scale)) if directed else part.to(scale) for part, directed in pairs]
+    return (torch.cat(columns, dim=1) - centre) * scale
+
+
+def _directed(parts: Sequence[Tensor], sight: Sight) -> list[bool]:
+    """Which parts are directions: features, and not inputs."""
+    return [sight.directions and i >= len(sight.inputs) for i in range(len(parts))]
 
 
 def _vectors(X: Rows) -> tuple[int | str, ...]:

@@ -5,7 +5,8 @@ then trains is g and the noise, and so how far the network is to be trusted, and
 deep GP, as the paper does, see `convert_weights`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import torch
@@ -17,7 +18,7 @@ from torch.utils.data import DataLoader
 
 from actgp import checks
 from actgp.autocast import full_precision
-from actgp.convert.anchor import Anchor, Sees, Select, frozen_copy, scaling
+from actgp.convert.anchor import Anchor, Sees, Select, frozen_copy, scaled, scaling
 from actgp.convert.reading import Reading, read
 from actgp.features import InducingPoints, centres
 from actgp.kernels import ArcCosine
@@ -49,6 +50,7 @@ class ConversionReport:
         num_inputs: How many columns of X the GP sees; 0 where X are no vectors.
         head: The name of the network's last Linear layer; empty where none was seen, or where the inputs enter it.
         num_features: How many features enter it, which the GP sees too.
+        layers: Other layers whose outputs it sees.
         num_inducing: M, the inducing points.
         difference: How far the mean is from the network's outputs, at most.
         rmse: The root mean squared error of the network on the rows that it was given with; None for labels, or none.
@@ -66,6 +68,7 @@ class ConversionReport:
     num_inputs: int
     head: str
     num_features: int
+    layers: tuple[str, ...]
     num_inducing: int
     difference: float
     rmse: float | None
@@ -75,7 +78,8 @@ class ConversionReport:
         """What the GP is given, in words."""
         features = f"the {self.num_features} features that enter layer {self.head}" if self.head else ""
         inputs = f"{self.num_inputs} inputs" if self.num_inputs else ""
-        return " and ".join(part for part in (inputs, features) if part) or "its outputs"
+        layers = f"what layers {', '.join(self.layers)} give" if self.layers else ""
+        return " and ".join(part for part in (inputs, layers, features) if part) or "its outputs"
 
     def __str__(self) -> str:
         lines = [
@@ -100,6 +104,7 @@ def convert(
     likelihood: Likelihood | None = None,
     num_inducing: int = NUM_INDUCING,
     sees: Sees = "inputs and features",
+    layers: Sequence[str] = (),
     select: Select | None = None,
     generator: torch.Generator | None = None,
 ) -> tuple[DeepGP, ConversionReport]:
@@ -122,6 +127,9 @@ def convert(
             there are rows.
         sees: What g is given to tell inputs apart: the inputs, if they are vectors, and the features that enter the
             network's last Linear layer, as far as there are such; or only one of these; or the network's outputs.
+        layers: Names of modules of the network, as `named_modules` has them, whose outputs g sees beside inputs and the
+            features that enter the last Linear layer; of outputs [N, C, …] the means over the last axes. Early layers
+            show noise and other changes of images to which the last one is blind.
         select: A function that takes the outputs, [N, P] or [N], out of what the network gives, if it gives more.
         generator: Source of the seed of the clusters; torch's global one by default.
 
@@ -139,13 +147,14 @@ def convert(
         )
     M = checks.integer(num_inducing, "num_inducing", minimum=1)
     own = frozen_copy(network)
-    found = read(own, X, y, select, checks.choice(sees, "sees", get_args(Sees)))
+    found = read(own, X, y, select, checks.choice(sees, "sees", get_args(Sees)), layers)
     outputs, P = found.outputs, found.outputs.shape[1]
-    centre, scale = (values.to(outputs.dtype) for values in scaling(found.parts))
-    z = (torch.cat(found.parts, dim=1).to(outputs) - centre) * scale  # [N, D]
-
-    chosen = _likelihood(outputs, found.y, z.shape[1] + P) if likelihood is None else likelihood
-    supported(chosen, P, z.shape[1] + P)
+    D = sum(part.shape[1] for part in found.parts)
+    chosen = _likelihood(outputs, found.y, D + P) if likelihood is None else likelihood
+    supported(chosen, P, D + P)
+    sight = replace(found.sight, directions=adapter_of(chosen).has_temperature and found.sight.has_features)
+    centre, scale = (values.to(outputs.dtype) for values in scaling(found.parts, sight))
+    z = scaled(found.parts, sight, centre, scale)  # [N, D]
     error = _squared_error(chosen, found)
     expected = _expected_error(outputs) if error is None else error
     if likelihood is None and adapter_of(chosen).squared_error:
@@ -154,7 +163,7 @@ def convert(
     layer = GPLayer(ArcCosine(z.shape[1]), InducingPoints(centres(z, min(M, len(z)), seed)), P, "carried")
     mean_square = z.square().sum(1).mean().item() + 1  # E r²
     layer.kernel.variance = max(expected if adapter_of(chosen).squared_error else LOGITS, TINY) / mean_square
-    anchor = Anchor(own, found.sight, select, centre, scale)
+    anchor = Anchor(own, sight, select, centre, scale)
     model = DeepGP([layer], chosen, anchor, keep_column=not found.flat).to(outputs.device, outputs.dtype)
     return model, _report(network, model, found, error)
 
@@ -178,6 +187,7 @@ def _report(network: nn.Module, model: DeepGP, found: Reading, error: float | No
         num_inputs=sum(columns[: len(sight.inputs)]),
         head=sight.head or "",
         num_features=num_features,
+        layers=sight.layers,
         num_inducing=model.gp_layers[0].features.num_inducing,
         difference=(model.mean(found.first).view(first.shape) - first).abs().max().item(),
         rmse=None if error is None else error**0.5,

@@ -1,6 +1,6 @@
 """Logits that a network is believed less the further an input is from the data: classes stay in order, certainty goes.
 
-    μ(x) ↦ μ(x) / (T √(1 + γ e(x) ‖μ̃(x)‖² / λ²)),     e(x) = max(0, u(z(x)) − ū) / (ū + .01)
+    μ(x) ↦ μ(x) / (T √(1 + γ e(x)² ‖μ̃(x)‖² / λ²)),     e(x) = max(0, u(z(x)) − ū) / (ū + .01)
 
 μ̃ are the logits less their mean over classes (a single logit as it is). Logits that are off by errors of variance
 τ²(x) come to about μ / √(1 + τ²(x)) under the softmax (MacKay's approximation, but for a constant); here errors are
@@ -10,16 +10,17 @@ fraction of its prior variance that inducing points leave unexplained, with the 
 
     u = 1 − ‖L⁻¹ s(Ŵ x̂)‖²,     L Lᵀ = s(Ŵ Ŵᵀ)
 
-ū is its median on held-out rows (a hundredth is added for few inputs, where u is next to nothing), and λ² the mean of
-‖μ̃‖² there. Where γ is large, logits are no longer than λ / √(γ e), however sure the network is.
+ū is its 75 % quantile on held-out rows (a hundredth is added for few inputs, where u is next to nothing), so that most
+of what is like the data keeps its logits, and λ² the mean of ‖μ̃‖² there. Where γ is large, logits are no longer than
+λ / (√γ e), however sure the network is.
 
-T and γ are chosen by rows that the network was not trained on, as they are and perturbed (`perturbed`): they have the
-largest mean log-likelihood among those with which none of these loses more than .001 nats to the network as it is. T is
-one unless rows as they are become more probable with it by two standard errors.
+T and γ are chosen by rows that the network was not trained on. T gives them, as they are, the largest log-likelihood;
+it is one unless that is better by two standard errors. γ has the largest mean log-likelihood of these rows as they are
+and perturbed (`perturbed`), among those with which rows as they are lose at most .0003 nats, and none of the perturbed
+ones more than .001.
 """
 
 from collections.abc import Callable, Iterator
-from itertools import product
 from typing import NamedTuple
 
 import torch
@@ -33,8 +34,9 @@ from actgp.linalg import invert, stable_cholesky
 from actgp.sphere import lift, project
 
 TEMPERATURES = (1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
-STRENGTHS = (0.0, *(0.01 * 1.4**i for i in range(27)))  # γ
-PRICE = 1e-3  # nats for each row
+STRENGTHS = (0.0, *(0.01 * 1.6**i for i in range(27)))  # γ
+USUAL = 0.75  # the quantile of u beyond which logits are believed less
+PRICE, PRICE_OF_PERTURBED = 3e-4, 1e-3  # nats for each row
 CERTAIN = 2.0  # standard errors by which a temperature has to be better than one
 JITTER = 1e-6  # relative: L⁻¹ is kept in the network's precision
 NEAR = 0.01  # of the prior variance
@@ -117,37 +119,41 @@ class Forgetting(nn.Module):
             y: Their labels.
             likelihood: Of these.
         """
-        found = [(self.unlike(z), mu.double()) for z, mu in rows]
-        unlike, mu = (torch.cat(values) for values in zip(*found, strict=True))
-        first, typical = found[0][1], found[0][0].median()
+        versions = [(self.unlike(z), mu.double()) for z, mu in rows]
+        unlike, mu = (torch.cat(values) for values in zip(*versions, strict=True))
+        first, typical = versions[0][1], versions[0][0].quantile(USUAL)
         size = lengths(first).mean().clamp_min(TINY)
         far, adapter = beyond(unlike, typical), adapter_of(likelihood)
-        as_it_is = _scores(adapter, mu, y)
 
-        def gain(choice: Softening) -> Float64[Tensor, " K"]:
-            return _scores(adapter, softened(mu, far, choice.temperature, choice.strength / size), y) - as_it_is
+        def scores(temperature: float, strength: float) -> Float64[Tensor, " K"]:
+            return _scores(adapter, softened(mu, far, temperature, strength / size), y)
 
         def cools(temperature: float) -> bool:
             better = adapter.conditional_log_prob(first / temperature, y) - adapter.conditional_log_prob(first, y)
             return temperature == 1 or bool(better.mean() > CERTAIN * better.std() / len(better) ** 0.5)
 
-        temperatures = [temperature for temperature in TEMPERATURES if cools(temperature)]
-        gains = {choice: gain(choice) for choice in map(Softening._make, product(temperatures, STRENGTHS))}
-        allowed = {choice: values.mean().item() for choice, values in gains.items() if values.min() >= -PRICE}
-        best = max(allowed, key=lambda choice: allowed[choice])  # T = 1 and γ = 0 always are allowed
+        temperature = max(filter(cools, TEMPERATURES), key=lambda T: scores(T, 0.0)[0].item())
+        alone = scores(temperature, 0.0)
+        price = torch.full_like(alone, PRICE_OF_PERTURBED)
+        price[0] = PRICE
+        found = {strength: scores(temperature, strength) for strength in STRENGTHS}
+        allowed = {
+            strength: values.mean().item() for strength, values in found.items() if (values >= alone - price).all()
+        }
+        best = Softening(temperature, max(allowed, key=lambda strength: allowed[strength]))
         self.numbers.copy_(torch.stack([typical.new_tensor(best.temperature), best.strength / size, typical]))
         return best
 
 
 def beyond(unlike: Float64[Tensor, " N"], typical: Tensor) -> Float64[Tensor, " N"]:
-    """e."""
-    return (unlike - typical).clamp_min(0) / (typical + NEAR)
+    """e²."""
+    return ((unlike - typical).clamp_min(0) / (typical + NEAR)).square()
 
 
 def softened(
     mu: Float[Tensor, "N P"], far: Float[Tensor, " N"], temperature: Tensor | float, strength: Tensor
 ) -> Float[Tensor, "N P"]:
-    """The formula above, for e and γ/λ²."""
+    """The formula above, for e² and γ/λ²."""
     scale = temperature * (1 + strength * far * lengths(mu.double())).sqrt()
     return mu / scale.unsqueeze(-1).to(mu)
 

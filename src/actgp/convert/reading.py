@@ -1,6 +1,6 @@
 """A network read at all rows, a batch at a time: of these only outputs, features and targets are kept in memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -39,7 +39,12 @@ class Reading(NamedTuple):
 
 
 def read(
-    network: nn.Module, X: GivenRows | DataLoader[Any], y: Tensor | None, select: Select | None, sees: Sees
+    network: nn.Module,
+    X: GivenRows | DataLoader[Any],
+    y: Tensor | None,
+    select: Select | None,
+    sees: Sees,
+    layers: Sequence[str],
 ) -> Reading:
     """Checks a network and its inputs, and runs it at all of them."""
     first, sight, found, targets = None, None, [], []
@@ -48,9 +53,9 @@ def read(
         if first is None or sight is None:
             first = rows[:ROWS]
             check_network(network, rows[:SOME_ROWS], select)
-            sight = look(network, rows[:SOME_ROWS], select, sees)
+            sight = look(network, rows[:SOME_ROWS], select, sees, layers)
         for part in rows.split(ROWS):
-            result = run(network, part, sight.head, select)
+            result = run(network, part, sight.head, select, sight.layers)
             found.append((result.outputs, *seen(part, result, sight)))
             flat = result.flat
         if labels is not None:

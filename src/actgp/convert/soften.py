@@ -23,9 +23,9 @@ MOST_ROWS = 1_000  # they go through the network eight times
 def soften(model: DeepGP, X: GivenRows, y: Tensor, *, generator: torch.Generator | None = None) -> Softening:
     """Divides the logits of a converted classifier by a temperature, and by more away from the data, before `fit`.
 
-    Which class is most probable does not change. How much is divided by is chosen by held-out rows, and by what becomes
-    of them when their entries are swapped and rows are blended: the largest mean log-likelihood of all these, with none
-    of them below that of the network by more than .001 nats.
+    Which class is most probable does not change. The temperature is chosen by held-out rows; how much more is divided
+    by away from the data by what becomes of them when their entries are swapped and rows are blended, too: the largest
+    mean log-likelihood, with rows as they are losing at most .0003 nats, and none of the others more than .001.
 
     Args:
         model: From `convert`, changed in place.

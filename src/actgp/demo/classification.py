@@ -12,7 +12,8 @@ from sklearn.metrics import accuracy_score, log_loss
 from torch import Tensor
 
 from actgp.demo.data import Data, bananas
-from actgp.models.build import HORIZON, Layers, deep_gp
+from actgp.models.build import Layers, deep_gp
+from actgp.models.edge import forget_beyond
 from actgp.training import Recipe, fit
 
 NUM_INDUCING = 64
@@ -73,12 +74,13 @@ def _readings(depth: int, data: Data, num_inducing: int, recipe: Recipe) -> dict
         num_layers=depth,
         num_inducing=num_inducing,
         # units alone, as in the paper: in the plane they explain the prior
-        layers=Layers(kernel="matched", num_points=0, horizon=HORIZON),
+        layers=Layers(kernel="matched", num_points=0),
         likelihood=BernoulliLikelihood(),
         generator=generator,
     ).double()
     network = fit(model, *data, recipe, generator=generator).network
     assert network is not None
+    forget_beyond(model, data.X)
     return {
         "network": torch.no_grad()(lambda X: torch.special.ndtr(network(X))),
         "deep GP": lambda X: model.predict(X).mean,

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from actgp.distil.shapes import Shape
 from actgp.features import InducingFeatures, InducingPoints, Units, Whitening
 from actgp.layers import GPLayer
+from actgp.layers.horizon import STEEPNESS
 from actgp.linalg import times_few
 from actgp.sphere import lift, project
 
@@ -182,9 +183,10 @@ class MarginalPass(nn.Module):
             explained.append(products.square().sum(-1))
         squares = passed.amplitude.square()  # [N, 1]
         unexplained = (passed.prior - squares[:, 0] * total(whitened)).clamp_min(0.0)
-        if self.horizon is not None:  # v r⁴ / R² = (v r²)² / (v R²)
+        if self.horizon is not None:  # v r² (r / R)^2n = v r² (v r² / v R²)^n
             assert isinstance(self.layer.units, ZonalPass)
-            unexplained = unexplained + passed.prior.square() / (self.layer.units.variance * self.horizon**2)
+            relative = passed.prior / (self.layer.units.variance * self.horizon**2)
+            unexplained = unexplained + passed.prior * relative.pow(STEEPNESS)
         variances = (unexplained, squares * total(explained), passed.prior)
         return Variances(self.layer.mean(h, passed), *(values.to(h.dtype) for values in variances))
 

@@ -1,6 +1,6 @@
 """Classification on tables."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from torch import Tensor
 from actgp.estimators.base import DGPEstimator
 from actgp.estimators.fitted import Fitted, Labels
 from actgp.likelihoods import BernoulliLogitLikelihood
-from actgp.models import MixedPrediction, Mixture, Prediction
-from actgp.models.build import HORIZON, check_layers
+from actgp.models import DeepGP, MixedPrediction, Mixture, Prediction
+from actgp.models.build import check_layers
+from actgp.models.edge import forget_beyond
 from actgp.persistence import savable
 
 Values = NDArray[np.float64]
@@ -41,7 +42,7 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
         effort: "fast", "balanced" or "best": how much time is spent.
         time_budget: Seconds that the default may take at most; GPs of one layer are fitted in any case.
         layers: What its layers are made of: activation, kernel, width and more; as in `deep_gp` by default, but with a
-            horizon of 300, also where `Layers` has none.
+            horizon at the edge of the data (`forget_beyond`), also where `Layers` has none.
         recipe: How it is trained; as in `actgp.fit` by default.
         num_samples: S, the paths through the hidden layers that predictions are mixtures of.
         random_state: An integer gives the same model in every fit.
@@ -85,9 +86,10 @@ class DGPClassifier(ClassifierMixin, DGPEstimator):
         numbers = torch.from_numpy(encoder.transform(labels))
         if self._asks_for_one_deep_gp:
             layers = check_layers(self.layers)
-            if layers.horizon is None:
-                layers = replace(layers, horizon=HORIZON)
             self._train(rows, numbers, 1 if binary else C, layers, likelihood)
+            if layers.horizon is None:
+                assert isinstance(self.model_, DeepGP)
+                forget_beyond(self.model_, torch.from_numpy(self.input_scaler_.transform(rows.numbers)))
         else:
             self._train_mixture(rows, numbers)
         self.classes_ = encoder.classes_

@@ -1,12 +1,15 @@
 """What makes a layer forget, far from all data.
 
-A zonal kernel's means and standard deviations both grow with the radius r = ‖[x / ℓ, 1]‖: along a ray a class stays as
-probable as it is, however far one goes. A quadratic form, of which q knows nothing, is added to each output,
+A zonal kernel's means and standard deviations both grow with the radius r = ‖x̃‖, x̃ = [x / ℓ, 1]: along a ray a class
+stays as probable as it is, however far one goes. A form that grows faster, of which q knows nothing, is added to each
+output,
 
-    f(x) + √v x̃ᵀ B x̃ / R,   B_ij ~ N(0, 1),     covariance v (x̃ · x̃')² / R²,     variance v r⁴ / R².
+    f(x) + √v r (r / R)^n x̂ᵀ B x̂,   B_ij ~ N(0, 1),   x̂ = x̃ / r,   n = 8
+    covariance v r r' (r r' / R²)^n (x̂ · x̂')²,     variance v r² (r / R)^2n
 
-It is a part of the prior that no data are spent on, so that the bound stays one. Within r ≪ R it is a (r / R)² of the
-kernel's variance; beyond R it outgrows what the layer has learnt, and every class becomes as probable as any other.
+It is a part of the prior that no data are spent on, so that the bound stays one. At r = R it is as large as the
+kernel's own part; at .7 R it is .3 % of that, and at 1.5 R 650 times as much, which outgrows what the layer has learnt:
+every class becomes as probable as any other. `forget_beyond` sets R by the data.
 """
 
 from dataclasses import dataclass
@@ -18,12 +21,14 @@ from torch import Tensor
 
 from actgp import checks
 from actgp.kernels import ZonalKernel
-from actgp.sphere import lift
+from actgp.sphere import lift, project
+
+STEEPNESS = 8  # n
 
 
 @dataclass(frozen=True)
 class Horizon:
-    """The quadratic form of a layer with a zonal kernel.
+    """The form that is added to a layer with a zonal kernel.
 
     Attributes:
         kernel: The layer's.
@@ -34,23 +39,28 @@ class Horizon:
     radius: float
 
     def variance(self, X: Float[Tensor, "N D"]) -> Float[Tensor, " N"]:
-        """v r⁴ / R², or the largest number that there is: still finite, and more than what the layer has learnt."""
-        r = self.kernel.polar(X).radius
-        variance = self.kernel.variance.to(X) * (r.square() / self.radius).square()
-        return variance.clamp_max(torch.finfo(X.dtype).max)
+        """v r² (r / R)^2n, or the largest number that there is: finite, and more than what the layer has learnt."""
+        return self._size(X).square().clamp_max(torch.finfo(X.dtype).max)
 
     def covariance(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N N"]:
-        """v (x̃ · x̃')² / R²."""
-        x = self._lifted(X)
-        return self.kernel.variance.to(X) * (x @ x.T / self.radius).square()
+        """v r r' (r r' / R²)^n (x̂ · x̂')²."""
+        x = self._direction(X)
+        size = self._size(X)
+        return size * size.unsqueeze(-1) * (x @ x.T).square()
 
     def through(self, X: Float[Tensor, "N D"], B: Float[Tensor, "P d d"]) -> Float[Tensor, "N P"]:
-        """√v x̃ᵀ B_p x̃ / R, for forms B that were drawn."""
-        x = self._lifted(X)
-        return self.kernel.variance.to(X).sqrt() / self.radius * torch.einsum("ni,pij,nj->np", x, B, x)
+        """√v r (r / R)^n x̂ᵀ B_p x̂, for forms B that were drawn."""
+        x = self._direction(X)
+        return self._size(X).unsqueeze(-1) * torch.einsum("ni,pij,nj->np", x, B, x)
 
-    def _lifted(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N d"]:
-        return lift(X / self.kernel.lengthscale.to(X))
+    def _size(self, X: Float[Tensor, "N D"]) -> Float[Tensor, " N"]:
+        """√v r (r / R)^n, finite."""
+        r = self.kernel.polar(X).radius
+        size = self.kernel.variance.to(X).sqrt() * r * (r / self.radius).pow(STEEPNESS)
+        return size.clamp_max(torch.finfo(X.dtype).max)
+
+    def _direction(self, X: Float[Tensor, "N D"]) -> Float[Tensor, "N d"]:
+        return project(lift(X / self.kernel.lengthscale.to(X))).direction
 
 
 def check_horizon(kernel: Kernel, radius: float) -> float:

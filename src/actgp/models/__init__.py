@@ -3,6 +3,7 @@
 from actgp.models.build import Layers, deep_gp
 from actgp.models.deep import DeepGP
 from actgp.models.diagnosis import Diagnosis, LayerDiagnosis, diagnose
+from actgp.models.edge import forget_beyond
 from actgp.models.gpr import GPR
 from actgp.models.hybrid import FeatureScale, hybrid
 from actgp.models.mixture import MixedPrediction, Mixture
@@ -31,6 +32,7 @@ __all__ = [
     "VarianceShares",
     "deep_gp",
     "diagnose",
+    "forget_beyond",
     "hybrid",
     "predict_in_parts",
 ]

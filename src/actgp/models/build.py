@@ -25,7 +25,6 @@ KernelName = Literal["arccosine", "matched"]
 
 NUM_LAYERS, NUM_INDUCING = 3, 128
 WIDEST = 16  # hidden dimensions by default: sampling more costs more than it gains
-HORIZON = 300.0  # of classifiers: standardised inputs have radii of some units, where this adds next to nothing
 
 
 @savable
@@ -45,7 +44,7 @@ class Layers:
             by default "identity" where that is possible.
         horizon: The radius ‖[h / ℓ, 1]‖ of the last layer's inputs h beyond which it forgets (`Horizon`), and a class
             becomes as probable as any other. By default there is none, and along a ray a class stays as probable as it
-            is; `DGPClassifier` has one.
+            is; `forget_beyond` sets it by the data, and `DGPClassifier` calls that.
 
     Example:
         >>> import actgp

@@ -1,16 +1,21 @@
-"""The contestants, by the names that tables use: each is fitted to images, and gives probabilities of classes.
+"""The contestants, by the names that tables use: each is fitted to what a network makes of images.
 
-NN            the paper's network, trained on the cross-entropy
-NN+Dropout    with dropout behind dense units in training and prediction (Gal and Ghahramani, 2016)
-NN+TS         softmax(f / T), T by the likelihood of held-out images (Guo et al., 2017)
-NN Ensemble   the equal mixture of networks (Lakshminarayanan et al., 2017)
-Laplace       around the last layer of the network, by laplace-torch (Daxberger et al., 2021)
-ADGP          the network's convolutions, and a deep GP in place of its dense layers, trained on the ELBO
-convert       a GP around the whole network, its logits softened by held-out images
+NN                  the network, trained on the cross-entropy
+NN+Dropout          another one with dropout behind dense units in training and prediction (Gal and Ghahramani, 2016)
+NN+TS               softmax(f / T), T by the likelihood of calibration images (Guo et al., 2017)
+Laplace             around the last layer, all of its covariance; prior by a grid on calibration images, as the README
+                    of laplace-torch does (Daxberger et al., 2021)
+Laplace, Kronecker  the same with Kronecker factors, and the prior by the marginal likelihood, its other default
+VBLL                a variational last layer on the features of the network (Harrison et al., 2024)
+ADGP, paper         the network's convolutions, and a deep GP in place of its dense layers, trained on the ELBO
+ADGP                the network as the prior mean of a GP on its features: `convert`, `soften`, `fit`
+
+Ensembles are equal mixtures of what the contestants of all seeds predict (`cells`).
 """
 
+import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from jaxtyping import Float
@@ -19,126 +24,184 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from actgp.convert import convert, soften
-from actgp.models import hybrid
+from actgp.models import DeepGP, hybrid
 from actgp.training import Recipe, fit
-from actgp_experiments.baselines.ensemble import SEED_STRIDE
-from actgp_experiments.baselines.last_layer_laplace import maximise_evidence, require_laplace
-from actgp_experiments.baselines.network import hold_out
-from actgp_experiments.images.networks import ROWS, Networks, cross_entropy, logits
+from actgp_experiments.baselines.last_layer_laplace import require_laplace
+from actgp_experiments.images.bench import Bench, Labelled, View, in_parts
+from actgp_experiments.images.networks import ROWS
+from actgp_experiments.metrics import predictive_entropy
+
+try:
+    import vbll
+except ImportError:  # an optional peer
+    vbll = None
 
 COLDEST, HOTTEST = -3.0, 3.0  # log T
-HEAD_RATE = 3e-3  # of a head on fixed features, in both stages
+GRID = 21  # prior precisions from 1e-4 to 1e4
+HEAD_RATE = 3e-3  # of the hybrid's layers, in both stages
+ROWS_TO_CONVERT = 5_000
+LAYERS = {"mnist": ("1.0",), "fashion_mnist": ("1.0",), "cifar10": ("0.12",)}  # chosen by images that are not tested
+
+
+class Found(NamedTuple):
+    """What a contestant says of images.
+
+    Attributes:
+        probabilities: Of each class.
+        epistemic: How much of its uncertainty is about the function, a number for each image; None if it cannot tell.
+    """
+
+    probabilities: Float[Tensor, "N K"]
+    epistemic: Float[Tensor, " N"] | None
 
 
 class Classifier(Protocol):
-    """A model of images."""
+    """A model of images, fitted when it was built.
 
-    def fit(self) -> None:
-        """Trains on the images that it was given when it was built."""
+    Attributes:
+        from_features: Whether it predicts from a view's features, and not from its images.
+    """
 
-    def probabilities(self, X: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
-        """Of each class, for each image."""
+    from_features: bool
+
+    def predict(self, view: View) -> Found:
+        """Of each image."""
 
 
 class PlainNetwork:
-    """The network, with a temperature of one or of the held-out images' choice.
+    """The network with a temperature."""
 
-    Args:
-        networks: Where networks come from.
-        seed: Of everything random.
-        scaled: Whether to choose the temperature.
-    """
+    from_features = True
 
-    def __init__(self, networks: Networks, seed: int, *, scaled: bool) -> None:
-        self.networks, self.seed, self.scaled = networks, seed, scaled
-        self.temperature = 1.0
+    def __init__(self, bench: Bench, temperature: float = 1.0) -> None:
+        self.head, self.temperature = bench.head, temperature
 
-    def fit(self) -> None:
-        self.network = self.networks.trained(self.seed)
-        if not self.scaled:
-            return
-        images = self.networks.images
-        _, held = hold_out(len(images.y_train), self.networks.settings, self.seed)
-        outputs, y = logits(self.network, images.X_train[held]).double(), images.y_train[held]
+    def predict(self, view: View) -> Found:
+        return Found((in_parts(self.head, view.features) / self.temperature).softmax(-1), None)
 
-        def loss(log_temperature: float) -> float:
-            return cross_entropy(outputs / torch.tensor(log_temperature).exp(), y).mean().item()
 
-        best = minimize_scalar(loss, bounds=(COLDEST, HOTTEST), method="bounded").x
-        self.temperature = torch.tensor(float(best)).exp().item()
+def scaled_network(bench: Bench) -> PlainNetwork:
+    """The network with the temperature that makes calibration images likeliest."""
+    (_, features), y = bench.calibration
+    outputs = in_parts(bench.head, features).double()
 
-    def probabilities(self, X: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
-        return (logits(self.network, X) / self.temperature).softmax(-1)
+    def loss(log_temperature: float) -> float:
+        return nn.functional.cross_entropy(outputs / torch.tensor(log_temperature).exp(), y).item()
+
+    best = minimize_scalar(loss, bounds=(COLDEST, HOTTEST), method="bounded").x
+    return PlainNetwork(bench, torch.tensor(float(best)).exp().item())
 
 
 class Dropout:
     """The mixture over masks of dense units; the convolutions, which have no dropout, run once."""
 
-    def __init__(self, networks: Networks, seed: int) -> None:
-        self.networks, self.seed = networks, seed
+    from_features = False
 
-    def fit(self) -> None:
-        self.network = self.networks.trained(self.seed, self.networks.settings.dropout)
+    def __init__(self, bench: Bench) -> None:
+        self.network = bench.networks.trained(bench.seed, bench.settings.dropout)
+        self.samples, self.seed = bench.settings.samples, bench.seed
 
     @torch.no_grad()
-    def probabilities(self, X: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
+    def predict(self, view: View) -> Found:
         backbone, head = self.network
-        features = logits(backbone, X)
+        features = in_parts(backbone, view.images)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             head.train()
-            passes = [head(features).softmax(-1) for _ in range(self.networks.settings.samples)]
+            passes = torch.stack([head(features).softmax(-1) for _ in range(self.samples)])
             head.eval()
-        return torch.stack(passes).mean(0)
+        return Found(passes.mean(0), mutual_information(passes))
 
 
-class Ensemble:
-    """The network and others with seeds of their own."""
-
-    def __init__(self, networks: Networks, seed: int) -> None:
-        self.networks = networks
-        self.seeds = [seed + SEED_STRIDE * i for i in range(networks.settings.members)]
-
-    def fit(self) -> None:
-        self.members = [self.networks.trained(seed) for seed in self.seeds]
-
-    def probabilities(self, X: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
-        return torch.stack([logits(member, X).softmax(-1) for member in self.members]).mean(0)
+def mutual_information(passes: Float[Tensor, "S N K"]) -> Float[Tensor, " N"]:
+    """H(E p) − E H(p): what the label would tell of which pass is right."""
+    inside = torch.stack([predictive_entropy(p) for p in passes]).mean(0)
+    return (predictive_entropy(passes.mean(0)) - inside).clamp_min(0)
 
 
 class Laplace:
-    """A full Gauss–Newton posterior of the last layer; its prior precision by the marginal likelihood; the probit."""
+    """A Gauss–Newton posterior of the last layer; predictions by the probit approximation.
 
-    def __init__(self, networks: Networks, seed: int) -> None:
-        self.laplace = require_laplace()
-        self.networks, self.seed = networks, seed
+    Args:
+        bench: The network.
+        structure: Of the Hessian.
+        by_grid: Whether the prior is chosen by calibration images, and not by the marginal likelihood.
+    """
 
-    @torch.enable_grad()
-    def fit(self) -> None:
-        images = self.networks.images
-        network = self.networks.trained(self.seed)
-        self.posterior: Any = self.laplace(
-            network, "classification", subset_of_weights="last_layer", hessian_structure="full"
-        )
-        self.posterior.fit(DataLoader(TensorDataset(images.X_train, images.y_train), batch_size=ROWS))
-        maximise_evidence(self.posterior)
+    from_features = True
+
+    def __init__(self, bench: Bench, structure: str, *, by_grid: bool) -> None:
+        with torch.enable_grad():
+            self.posterior: Any = require_laplace()(
+                bench.head, "classification", subset_of_weights="last_layer", hessian_structure=structure
+            )
+            self.posterior.fit(_loader(bench.train))
+            grid = {"method": "gridsearch", "val_loader": _loader(bench.calibration), "grid_size": GRID}
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "By default `link_approx` is `probit`", UserWarning)
+                self.posterior.optimize_prior_precision(pred_type="glm", **(grid if by_grid else {"method": "marglik"}))
 
     @torch.no_grad()
-    def probabilities(self, X: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
-        return torch.cat([self.posterior(part, link_approx="probit") for part in X.split(ROWS)])
+    def predict(self, view: View) -> Found:
+        probabilities, variances = [], []
+        for part in view.features.split(ROWS):
+            jacobians, mean = self.posterior.backend.last_layer_jacobians(part)
+            covariance = self.posterior.functional_variance(jacobians)  # [N, K, K]
+            variance = covariance.diagonal(dim1=-2, dim2=-1)
+            probabilities.append((mean / (1 + torch.pi / 8 * variance).sqrt()).softmax(-1))
+            variances.append(variance.mean(-1))
+        return Found(torch.cat(probabilities), torch.cat(variances))
+
+
+def _loader(data: Labelled) -> DataLoader[Any]:
+    return DataLoader(TensorDataset(data.view.features, data.y), batch_size=ROWS)
+
+
+class VariationalLastLayer:
+    """VBLL in place of the last Linear, trained on what enters that; everything before it stays as it is."""
+
+    from_features = True
+
+    def __init__(self, bench: Bench) -> None:
+        if vbll is None:
+            raise ImportError("this contestant needs vbll, got none of it; install it with pip")
+        self.front, last = bench.head[:-1], bench.head[-1]
+        assert isinstance(last, nn.Linear)
+        settings, (view, y) = bench.settings, bench.train
+        hidden = in_parts(self.front, view.features)
+        g = torch.Generator().manual_seed(bench.seed)
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.manual_seed(bench.seed)
+            self.layer = vbll.DiscClassification(
+                last.in_features, last.out_features, 1 / len(y), parameterization="diagonal"
+            )
+            adam = torch.optim.AdamW(self.layer.parameters(), settings.variational_rate)
+            for _ in range(settings.variational_epochs):
+                for rows in torch.randperm(len(y), generator=g).split(settings.variational_batch):
+                    adam.zero_grad()
+                    self.layer(hidden[rows]).train_loss_fn(y[rows]).backward()
+                    adam.step()
+
+    @torch.no_grad()
+    def predict(self, view: View) -> Found:
+        hidden = in_parts(self.front, view.features)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            found = self.layer(hidden).predictive.probs
+        return Found(found, self.layer.logit_predictive(hidden).variance.mean(-1))
 
 
 class Hybrid:
-    """The network's convolutions, which stay as they are, and two GP layers on what they give."""
+    """Two GP layers behind the network's convolutions, which stay as they are."""
 
-    def __init__(self, networks: Networks, seed: int) -> None:
-        self.networks, self.seed = networks, seed
+    from_features = True
 
-    def fit(self) -> None:
-        images, settings = self.networks.images, self.networks.settings
-        g = torch.Generator().manual_seed(self.seed)
-        backbone: nn.Module = self.networks.trained(self.seed)[0].requires_grad_(False)
-        self.model = hybrid(backbone, images.X_train, images.num_classes, num_inducing=settings.units, generator=g)
+    def __init__(self, bench: Bench) -> None:
+        settings, (view, y) = bench.settings, bench.train
+        g = torch.Generator().manual_seed(bench.seed)
+        same = nn.Identity().requires_grad_(False)
+        num_classes = bench.networks.images.num_classes
+        self.model = hybrid(same, view.features, num_classes, num_inducing=settings.units, generator=g)
         recipe = Recipe(
             network_steps=settings.head_steps,
             num_steps=settings.posterior_steps,
@@ -146,45 +209,55 @@ class Hybrid:
             network_rate=HEAD_RATE,
             learning_rate=HEAD_RATE,
             batch_size=settings.batch_size,
-            patience=settings.patience,
         )
-        train, held = hold_out(len(images.y_train), settings, self.seed)  # the convolutions have not seen the latter
-        unseen = images.X_train[held], images.y_train[held]
-        data = images.X_train[train], images.y_train[train]
-        fit(self.model, *data, recipe, held_out=unseen, generator=g, progress=False)
+        unseen = bench.calibration.view.features, bench.calibration.y
+        fit(self.model, view.features, y, recipe, held_out=unseen, generator=g, progress=False)
+        self.samples = settings.samples
 
-    def probabilities(self, X: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
-        return self.model.predict(X, self.networks.settings.samples).probabilities
-
-
-class Converted:
-    """The network as the prior mean of a GP, which is fitted in closed form."""
-
-    def __init__(self, networks: Networks, seed: int) -> None:
-        self.networks, self.seed = networks, seed
-
-    def fit(self) -> None:
-        images = self.networks.images
-        network, g = self.networks.trained(self.seed), torch.Generator().manual_seed(self.seed)
-        train, held = hold_out(len(images.y_train), self.networks.settings, self.seed)
-        data = images.X_train[train], images.y_train[train]
-        unseen = images.X_train[held], images.y_train[held]
-        self.model, _ = convert(network, *data, generator=g)
-        soften(self.model, *unseen, generator=g)
-        fit(self.model, *data, held_out=unseen, generator=g, progress=False)
-
-    def probabilities(self, X: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
-        return self.model.predict(X).probabilities
+    def predict(self, view: View) -> Found:
+        parts = [self.model.predict(part, self.samples) for part in view.features.split(ROWS)]
+        return Found(
+            torch.cat([part.probabilities for part in parts]), torch.cat([part.epistemic.sum(-1) for part in parts])
+        )
 
 
-Build = Callable[[Networks, int], Classifier]
+class Anchored:
+    """The network as the prior mean of a GP on the directions of its features."""
 
-CONTESTANTS: dict[str, Build] = {  # those that use a network of another one come after it
-    "NN": lambda networks, seed: PlainNetwork(networks, seed, scaled=False),
+    from_features = False
+
+    def __init__(self, bench: Bench) -> None:
+        name = bench.networks.images.name
+        layers = next(found for key, found in LAYERS.items() if name.startswith(key))
+        self.model = anchored(bench, layers, bench.settings.num_inducing)
+
+    def predict(self, view: View) -> Found:
+        parts = [self.model.predict(part) for part in view.images.split(ROWS)]
+        variances = torch.cat([part.latent_variance.mean(-1) for part in parts])
+        return Found(torch.cat([part.probabilities for part in parts]), variances)
+
+
+def anchored(bench: Bench, layers: tuple[str, ...], num_inducing: int) -> DeepGP:
+    """`convert`, `soften`, `fit`."""
+    g = torch.Generator().manual_seed(bench.seed)
+    (view, y), held = bench.train, bench.calibration
+    some = slice(ROWS_TO_CONVERT)  # enough for inducing points
+    model, _ = convert(bench.network, view.images[some], y[some], num_inducing=num_inducing, layers=layers, generator=g)
+    soften(model, held.view.images, held.y, generator=g)
+    fit(model, view.images, y, held_out=(held.view.images, held.y), generator=g, progress=False)
+    return model
+
+
+Build = Callable[[Bench], Classifier]
+
+CONTESTANTS: dict[str, Build] = {
+    "NN": PlainNetwork,
     "NN+Dropout": Dropout,
-    "NN+TS": lambda networks, seed: PlainNetwork(networks, seed, scaled=True),
-    "Laplace": Laplace,
-    "ADGP": Hybrid,
-    "NN Ensemble": Ensemble,
-    "convert": Converted,
+    "NN+TS": scaled_network,
+    "Laplace": lambda bench: Laplace(bench, "full", by_grid=True),
+    "Laplace, Kronecker": lambda bench: Laplace(bench, "kron", by_grid=False),
+    "VBLL": VariationalLastLayer,
+    "ADGP, paper": Hybrid,
+    "ADGP": Anchored,
 }
+ENSEMBLES = {"NN Ensemble": "NN", "ADGP Ensemble": "ADGP"}  # of what

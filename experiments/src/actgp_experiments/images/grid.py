@@ -5,22 +5,28 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from actgp_experiments.images.cells import SHIFTS_OF, Cell, run_cell
-from actgp_experiments.images.contestants import CONTESTANTS
+from actgp_experiments.images.cells import SHIFTS_OF, Cell, run_cells_of
+from actgp_experiments.images.contestants import CONTESTANTS, ENSEMBLES
 from actgp_experiments.images.settings import ImageSettings
-from actgp_experiments.store import Record, Store, run_cells
+from actgp_experiments.store import Record, Store, run_groups
 
-NUM_SEEDS = 3
+NUM_SEEDS = 5
+MODELS = (*CONTESTANTS, *ENSEMBLES)
 
 
 def grid_cells(data: Sequence[str], models: Sequence[str], num_seeds: int) -> list[Cell]:
-    """All cells, by data, then by model: those that share a network come when it is there."""
-    for what, names, known in (("a model", models, CONTESTANTS), ("a data set", data, SHIFTS_OF)):
+    """All cells, by data, then by model; an ensemble is one of all seeds."""
+    for what, names, known in (("a model", models, MODELS), ("a data set", data, SHIFTS_OF)):
         unknown = [name for name in names if name not in known]
         if unknown:
             raise ValueError(f"{what} must be one of {', '.join(known)}, got {', '.join(unknown)}; choose among those")
-    ordered = [name for name in CONTESTANTS if name in models]
-    return [Cell(name, seed, model) for name in dict.fromkeys(data) for model in ordered for seed in range(num_seeds)]
+    ordered = [name for name in MODELS if name in models]
+    return [
+        Cell(name, seed, model)
+        for name in dict.fromkeys(data)
+        for model in ordered
+        for seed in range(1 if model in ENSEMBLES else num_seeds)
+    ]
 
 
 def missing(wanted: Sequence[Cell], store: Store, settings: ImageSettings) -> list[Cell]:
@@ -29,7 +35,17 @@ def missing(wanted: Sequence[Cell], store: Store, settings: ImageSettings) -> li
     return [cell for cell in wanted if cell not in done]
 
 
-def run_grid(wanted: Sequence[Cell], store: Store, settings: ImageSettings, jobs: int | str) -> Iterator[Record]:
-    """Runs cells side by side, and gives each result once it is stored; trained networks are kept beside the file."""
-    folder: Path = store.path.with_name(f"{store.path.stem}_networks")
-    return run_cells(partial(run_cell, settings=settings, folder=folder), wanted, store, jobs)
+def run_grid(
+    wanted: Sequence[Cell], store: Store, settings: ImageSettings, folder: Path, jobs: int | str
+) -> Iterator[Record]:
+    """Runs sets of images side by side, and gives the results of each once they are stored.
+
+    Args:
+        wanted: What to run.
+        store: Where results go.
+        settings: The protocol.
+        folder: Where trained networks are kept.
+        jobs: How many sets at a time, or the address of a Dask scheduler.
+    """
+    groups = [[cell for cell in wanted if cell.data == name] for name in dict.fromkeys(cell.data for cell in wanted)]
+    return run_groups(partial(run_cells_of, settings=settings, folder=folder), groups, store, jobs)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,13 +11,32 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from actgp.persistence import archive
-from actgp_experiments.baselines.network import descend, hold_out
 from actgp_experiments.datasets import Images
-from actgp_experiments.images.architectures import build_backbone, build_head, count_features
+from actgp_experiments.images.architectures import Standardise, build_backbone, build_head, count_features
+from actgp_experiments.images.one_cycle import train
+from actgp_experiments.images.recipes import NetworkRecipe
 from actgp_experiments.images.settings import ImageSettings
+from actgp_experiments.store import revision
 
 KIND = "network"
 ROWS = 500  # images at a time
+
+Report = Callable[[int, float], None]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What training images are used for.
+
+    Attributes:
+        train: Those that the network is trained on.
+        calibration: Those by which temperatures and priors are chosen.
+        choice: Those by which methods are compared before any is tested.
+    """
+
+    train: Tensor
+    calibration: Tensor
+    choice: Tensor
 
 
 @dataclass(frozen=True)
@@ -33,19 +53,32 @@ class Networks:
     settings: ImageSettings
     folder: Path
 
-    def trained(self, seed: int, dropout: float = 0.0) -> nn.Sequential:
-        """Backbone and head, in evaluation mode: from the folder, or trained now."""
-        network = self._new(seed, dropout)
-        path = self._path(seed, dropout)
+    @property
+    def recipe(self) -> NetworkRecipe:
+        """Of these images; parts of a set, such as "cifar10_subset", have the recipe of the whole."""
+        recipes = self.settings.recipes
+        return recipes[next(name for name in recipes if self.images.name.startswith(name))]
+
+    def rows(self, seed: int) -> Rows:
+        """The training images that the network of a seed is trained on, and those that it is not."""
+        order = torch.randperm(len(self.images.y_train), generator=torch.Generator().manual_seed(seed))
+        calibration, choice = self.settings.calibration, self.settings.choice
+        held, end = order[:calibration], calibration + choice
+        return Rows(order[end:], held, order[calibration:end])
+
+    def trained(self, seed: int, dropout: float = 0.0, report: Report = lambda epoch, loss: None) -> nn.Sequential:
+        """Backbone and head, in evaluation mode: from the folder, or trained now, from where that was interrupted."""
+        network, path = self._new(seed, dropout), self._path(seed, dropout)
         if path.exists():
             network.load_state_dict(archive.read(path, KIND).tensors)
             return network.eval()
-        images, settings = self.images, self.settings
-        rows = hold_out(len(images.y_train), settings, seed)
-        with torch.enable_grad():
-            descend(network, images.X_train, images.y_train, rows, cross_entropy, settings, seed, settings.rate)
         path.parent.mkdir(parents=True, exist_ok=True)
-        archive.write(path, KIND, {"configuration": asdict(settings)}, network.state_dict())
+        document = {"recipe": asdict(self.recipe), "dropout": dropout, "seed": seed, "revision": revision()}
+        rows = self.rows(seed).train
+        with torch.enable_grad():
+            X, y = self.images.X_train[rows], self.images.y_train[rows]
+            train(network, X, y, self.recipe, seed, path.with_suffix(".unfinished"), report)
+        archive.write(path, KIND, document, network.state_dict())
         return network
 
     def _new(self, seed: int, dropout: float) -> nn.Sequential:
@@ -53,21 +86,26 @@ class Networks:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             backbone = build_backbone(shape[0])
-            head = build_head(count_features(backbone, shape), self.settings.units, self.images.num_classes, dropout)
+            head = build_head(count_features(backbone, shape), self.recipe.units, self.images.num_classes, dropout)
+        (first, *_) = backbone
+        assert isinstance(first, Standardise)
+        first.set_by(self.images.X_train)
         return nn.Sequential(backbone, head)
 
     def _path(self, seed: int, dropout: float) -> Path:
-        told = json.dumps([asdict(self.settings), dropout], sort_keys=True)
-        digest = hashlib.sha256(told.encode()).hexdigest()[:12]
-        return self.folder / f"{self.images.name}_{seed}_{digest}.network"
-
-
-def cross_entropy(outputs: Float[Tensor, "N K"], y: Tensor) -> Float[Tensor, " N"]:
-    """−log p(y) under softmax."""
-    return nn.functional.cross_entropy(outputs, y, reduction="none")
+        held = self.settings.calibration + self.settings.choice
+        told = json.dumps([asdict(self.recipe), len(self.images.y_train), held, dropout], sort_keys=True)
+        digest = hashlib.sha256(told.encode()).hexdigest()[:8]
+        name = f"{self.images.name}_{self.recipe}{f'_dropout{dropout:g}' if dropout else ''}_{digest}_seed{seed}"
+        return self.folder / f"{name}.network"
 
 
 @torch.no_grad()
 def logits(network: nn.Module, X: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
     """A network's outputs, some images at a time."""
     return torch.cat([network(part) for part in X.split(ROWS)])
+
+
+def cross_entropy(outputs: Float[Tensor, "N K"], y: Tensor) -> Float[Tensor, " N"]:
+    """−log p(y) under softmax."""
+    return nn.functional.cross_entropy(outputs, y, reduction="none")

@@ -1,54 +1,69 @@
 """What all contestants share, the same for every set of images."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from actgp_experiments.images.recipes import RECIPES, NetworkRecipe
 
 
 @dataclass(frozen=True)
 class ImageSettings:
-    """A protocol that two cores can afford, by default.
+    """The protocol.
 
     Attributes:
-        units: Hidden units, or inducing variables, of each dense layer.
-        network_steps: Steps of training a network.
+        recipes: How networks are trained, by the name of the images.
+        calibration: Training images that networks are not trained on, by which temperatures and priors are chosen.
+        choice: Others of them, by which whoever writes an experiment chooses between methods.
+        members: Networks of an ensemble.
+        dropout: The rate of dropout, of the networks that have it.
+        samples: Masks of dropout, or paths of the hybrid.
+        units: Inducing variables of each layer of the hybrid.
+        num_inducing: Inducing points of the GP around a network.
         head_steps: Steps of training the hybrid's layers as a network, behind the trained convolutions.
         posterior_steps: Steps of training its posterior on the ELBO.
-        batch_size: Images of a minibatch.
-        rate: Adam's learning rate at the start.
-        patience: Steps without progress after which rates are cut.
-        validation: The part of the training images, at most 1,000 of them, that is held out.
-        members: Networks of an ensemble.
-        dropout: The rate of dropout behind dense units.
-        samples: Paths of a prediction, or masks of dropout.
+        batch_size: Images of its minibatches.
+        variational_epochs: Passes of training VBLL.
+        variational_rate: Its learning rate.
+        variational_batch: Rows of its minibatches.
         train_images: The most images to train on.
-        test_images: The most to judge by, at each level of each shift.
+        test_images: The most to judge by.
+        shifted_images: The most to judge by at each level of each shift.
     """
 
-    units: int = 128
-    network_steps: int = 600
-    head_steps: int = 400
-    posterior_steps: int = 500
-    batch_size: int = 256
-    rate: float = 1e-3
-    patience: int = 300
-    validation: float = 0.1
+    recipes: Mapping[str, NetworkRecipe] = field(default_factory=lambda: dict(RECIPES))
+    calibration: int = 2_000
+    choice: int = 1_000
     members: int = 5
     dropout: float = 0.1
     samples: int = 10
-    train_images: int = 12_000
-    test_images: int = 2_000
+    units: int = 128
+    num_inducing: int = 200
+    head_steps: int = 600
+    posterior_steps: int = 600
+    batch_size: int = 256
+    variational_epochs: int = 10
+    variational_rate: float = 3e-3
+    variational_batch: int = 256
+    train_images: int = 60_000
+    test_images: int = 10_000
+    shifted_images: int = 2_000
+
+
+def _shortened(recipe: NetworkRecipe) -> NetworkRecipe:
+    return replace(recipe, epochs=2)
 
 
 SETTINGS = {
     "quick": ImageSettings(
-        network_steps=240, head_steps=200, posterior_steps=200, members=2, train_images=6_000, test_images=500
+        recipes={name: _shortened(recipe) for name, recipe in RECIPES.items()},
+        calibration=500,
+        choice=0,
+        members=2,
+        head_steps=200,
+        posterior_steps=200,
+        train_images=6_000,
+        test_images=500,
+        shifted_images=500,
     ),
     "usual": ImageSettings(),
-    "full": ImageSettings(
-        network_steps=2_400,  # ten passes over 60,000 images
-        head_steps=1_500,
-        posterior_steps=1_500,
-        patience=600,
-        train_images=60_000,
-        test_images=10_000,
-    ),
 }

@@ -3,6 +3,7 @@
 log-likelihood  = mean of log p(label)
 Brier score     = mean of Σ_k (p_k − 1[k = label])²                    (Brier, 1950)
 ECE             = Σ_b n_b / N · |accuracy_b − confidence_b|            (Guo et al., 2017), b a bin of max_k p_k
+AURC            = mean over n of the error rate among the n predictions of highest confidence  (Geifman et al., 2019)
 """
 
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class ClassScores:
     """Of one model's probabilities at one test set.
 
     Attributes:
-        metrics: accuracy, log_likelihood, ece, brier.
+        metrics: accuracy, log_likelihood, ece, brier, aurc.
         reliability: What ece sums up, for a diagram.
     """
 
@@ -63,6 +64,7 @@ def class_scores(probabilities: Float[Tensor, "N K"], labels: Int[Tensor, " N"])
         "log_likelihood": -float(log_loss(y.cpu(), p.cpu(), labels=range(p.shape[1]))),
         "ece": _expected_calibration_error(reliability),
         "brier": (p - truth).square().sum(-1).mean().item(),
+        "aurc": _area_under_risk_and_coverage(confidence, predicted == y),
     }
     return ClassScores(metrics, reliability)
 
@@ -95,6 +97,12 @@ def _reliability(confidence: Float[Tensor, " N"], right: Tensor) -> Reliability:
         (torch.bincount(bins, confidence, minlength=BINS) / divisor).tolist(),
         (torch.bincount(bins, right.to(confidence.dtype), minlength=BINS) / divisor).tolist(),
     )
+
+
+def _area_under_risk_and_coverage(confidence: Float[Tensor, " N"], right: Tensor) -> float:
+    order = confidence.argsort(descending=True, stable=True)
+    errors = (~right[order]).double().cumsum(0)
+    return (errors / torch.arange(1, len(errors) + 1, device=errors.device)).mean().item()
 
 
 def _expected_calibration_error(reliability: Reliability) -> float:

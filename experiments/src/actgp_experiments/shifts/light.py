@@ -1,4 +1,4 @@
-"""Brightness."""
+"""Brightness and contrast."""
 
 import torch
 from jaxtyping import Float
@@ -7,6 +7,7 @@ from torch import Tensor
 from actgp_experiments.shifts.arguments import pictures, strength
 
 ADDED = (0.0, 0.05, 0.10, 0.15, 0.20, 0.30)
+KEPT = (1.0, 0.75, 0.5, 0.4, 0.3, 0.15)  # of the distance from the mean
 
 
 def brightness(images: Float[Tensor, "N C H W"], intensity: int) -> Float[Tensor, "N C H W"]:
@@ -26,3 +27,18 @@ def brightness(images: Float[Tensor, "N C H W"], intensity: int) -> Float[Tensor
     V = images.amax(1, keepdim=True)  # [N, 1, H, W]
     brighter = (V + added).clamp_max(1.0)
     return torch.where(V > 0, images / V * brighter, brighter)  # images / V ≤ 1: no overflow for the smallest V
+
+
+def contrast(images: Float[Tensor, "N C H W"], intensity: int) -> Float[Tensor, "N C H W"]:
+    """Draws all pixels towards the mean of each channel of their image.
+
+    Args:
+        images: [N, C, H, W] with values in [0, 1].
+        intensity: 0 to 5, for 1, 0.75, 0.5, 0.4, 0.3, 0.15 of the distance from it.
+    """
+    pictures(images)
+    kept = strength(intensity, KEPT)
+    if kept == 1:
+        return images.clone()
+    mean = images.mean((2, 3), keepdim=True)  # [N, C, 1, 1]
+    return (mean + kept * (images - mean)).clamp(0.0, 1.0)

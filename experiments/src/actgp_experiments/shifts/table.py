@@ -10,8 +10,9 @@ from torch import Tensor
 from actgp import checks
 from actgp_experiments.shifts.arguments import INTENSITIES
 from actgp_experiments.shifts.blur import motion_blur
-from actgp_experiments.shifts.light import brightness
-from actgp_experiments.shifts.noise import gaussian_noise
+from actgp_experiments.shifts.geometry import shrink, translate
+from actgp_experiments.shifts.light import brightness, contrast
+from actgp_experiments.shifts.noise import gaussian_noise, salt
 from actgp_experiments.shifts.pixels import pixelate
 from actgp_experiments.shifts.rotation import rotate
 
@@ -35,6 +36,10 @@ SHIFTS: Mapping[str, Shift] = MappingProxyType(
         "motion_blur": Shift(INTENSITIES, motion_blur),
         "brightness": Shift(INTENSITIES, lambda images, level, seed: brightness(images, level)),
         "pixelate": Shift(INTENSITIES, lambda images, level, seed: pixelate(images, level)),
+        "shrink": Shift(INTENSITIES, lambda images, level, seed: shrink(images, level)),
+        "translate": Shift(INTENSITIES, translate),
+        "contrast": Shift(INTENSITIES, lambda images, level, seed: contrast(images, level)),
+        "salt": Shift(INTENSITIES, salt),
     }
 )
 
