@@ -17,7 +17,7 @@ BEYOND = 1.4
 
 @torch.no_grad()
 def forget_beyond(model: DeepGP, X: GivenRows) -> float:
-    """Sets the horizon of a model's last layer by the rows that it was trained on, and returns it.
+    """Sets the horizon of a model's last layer by the rows that it was trained on.
 
     The mean does not change. Variances do, beyond the data: with the distance, every class becomes as probable as any
     other, and intervals of real outputs become as wide as one likes.
@@ -25,6 +25,9 @@ def forget_beyond(model: DeepGP, X: GivenRows) -> float:
     Args:
         model: A trained deep GP, whose last layer has a zonal kernel; changed in place.
         X: The rows.
+
+    Returns:
+        R, the radius beyond which variances grow.
 
     Example:
         >>> import actgp, torch
