@@ -66,7 +66,7 @@ def _runs(of_problem: dict[str, dict[int, NDArray[np.float64]]]) -> str:
 
 
 def _plot(curves: Curves, path: Path) -> None:
-    figure, axes = plt.subplots(1, len(curves), figsize=(3.1 * len(curves), 2.9), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(1, len(curves), figsize=(3.1 * len(curves), 3.1), layout="constrained", squeeze=False)
     for axis, (problem, of_problem) in zip(axes[0], curves.items(), strict=True):
         for name, runs in of_problem.items():
             values = np.stack(list(runs.values()))  # [seeds, evaluations]
@@ -77,6 +77,7 @@ def _plot(curves: Curves, path: Path) -> None:
         axis.set(title=problem, xlabel="evaluations after the first 20", yscale="log")
         axis.grid(alpha=0.3, which="both", linewidth=0.5)
     axes[0, 0].set_ylabel("regret")
-    axes[0, 0].legend(frameon=False, fontsize="small")
+    lines = {line.get_label(): line for axis in axes[0] for line in axis.lines}
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=len(lines), frameon=False)
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -131,6 +131,16 @@ for arguments, options in (
     except (ValueError, FileNotFoundError) as error:
         errors.append(str(error))
 
+net = nn.Linear(2, 1)
+for name, call in (
+    ("fit_table", lambda: actgp.fit_table(X, y)),
+    ("uncertain", lambda: actgp.uncertain(net, X.float(), y.float()[:, None])),
+):
+    try:
+        call()
+    except RuntimeError as error:
+        errors.append(str(error))
+
 # Models that every rank fits whole, and a loader of rows of its own, in closed form.
 torch.manual_seed(0)
 Z, t = X / 46, (X / 46).square().sum(1)
@@ -189,11 +199,13 @@ def test_the_ranks_of_a_loader_have_each_row_once(name: str, others: list[dict[s
 
 def test_ranks_with_other_data_or_recipes_are_refused(others: list[dict[str, Any]]) -> None:
     for each in others:
-        data, held_out, recipe, folder = each["errors"]
+        data, held_out, recipe, folder, *alone = each["errors"]
         assert data.startswith("X and y must be the same in all 2 ranks, got others than those of rank 0; load all")
         assert held_out.startswith("held_out must be the same in all 2 ranks, got others than those of rank 0; give")
         assert recipe.startswith("the recipe must be the same in all 2 ranks, got others than those of rank 0; build")
         assert folder.startswith("the directory of a file must exist")
+        for name, said in zip(("fit_table", "uncertain"), alone, strict=True):
+            assert said.startswith(f"{name} must run in one process, since it is not distributed, got 2 ranks; run the")
 
 
 def test_what_each_rank_fits_whole_is_that_of_the_first(others: list[dict[str, Any]]) -> None:

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 import actgp
 from actgp.cli import command_line
 from actgp.distil import distill
-from actgp.training import Recipe
 from actgp_experiments.ten_tables import CASES, run_case
 from actgp_experiments.ten_tables.cases import write_case
 from actgp_experiments.ten_tables.quantiles import LEVELS, log_density_between
@@ -25,15 +24,11 @@ FEW = 36
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Students that have hardly learnt anything, and no networks."""
-    stand_in, compact = (importlib.import_module(f"actgp.{name}") for name in ("distil.stand_in", "tabular.compact"))
-    recipe = Recipe(network_steps=20, num_steps=2, validation=0.0, num_samples=1, use_all_rows=False)
-    monkeypatch.setattr(stand_in, "RECIPE", recipe)
-    monkeypatch.setattr(stand_in, "NUM_INDUCING", 8)
+    compact = importlib.import_module("actgp.tabular.compact")
     monkeypatch.setattr(compact, "distill", partial(distill, num_places=100, num_steps=5))
     monkeypatch.setattr(importlib.import_module("actgp.tables.table"), "FEWEST_FOR_NETWORKS", 100)
 
 
-@pytest.mark.filterwarnings("ignore::actgp.FidelityWarning")
 @pytest.mark.parametrize("name", list(CASES))
 def test_from_the_file_to_the_page(name: str, tmp_path: Path) -> None:
     found = run_case(name, tmp_path, rows=ROWS.get(name, FEW), effort="fast", fast=name == "many")

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from actgp.cli.terminal import Json, console, messages, plainly, table_of, tell
-from actgp.distil import FidelityWarning
 from actgp.page import numbers, write_page
 from actgp.page.rounding import plain
 from actgp.tables import Effort
@@ -83,8 +82,8 @@ def fit(
 
 
 def _is_worth_saying(warning: warnings.WarningMessage) -> bool:
-    """What a user can do something about: the page says how faithful the student is."""
-    return issubclass(warning.category, UserWarning) and not issubclass(warning.category, FidelityWarning)
+    """What a user can do something about."""
+    return issubclass(warning.category, UserWarning)
 
 
 def _show(fitting: Fitting, warned: list[str]) -> None:

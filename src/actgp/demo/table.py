@@ -1,13 +1,11 @@
 """A table that comes with scikit-learn, from its file to a page."""
 
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from sklearn.datasets import load_diabetes
 
-from actgp.distil import FidelityWarning
 from actgp.page import numbers, write_page
 from actgp.tables import Effort
 from actgp.tabular import Settings, fit_frame, read_table
@@ -39,9 +37,7 @@ def write_diabetes(folder: Path) -> Made:
     X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     X["sex"] = X["sex"].map({1.0: "one", 2.0: "other"})
     X.rename(columns=NAMES).assign(**{TARGET: y}).to_csv(made.table, index=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FidelityWarning)  # the page says how faithful the student is
-        fitting = fit_frame(read_table(made.table), Settings(TARGET, effort=EFFORT))
+    fitting = fit_frame(read_table(made.table), Settings(TARGET, effort=EFFORT))
     model = replace(fitting.model, page=numbers(fitting))
     model.save(made.model)
     write_page(model, made.page)

@@ -35,7 +35,7 @@ def predict_in_parts(
         rows: The most in a part.
 
     Returns:
-        The predictions of one part after the other.
+        The predictions of one part after the other, each as `model.predict` gives it.
 
     Example:
         >>> import actgp, torch

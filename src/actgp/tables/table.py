@@ -23,6 +23,7 @@ from actgp.tables.cross_fit import CrossFit, cross_fit
 from actgp.tables.members import Division, Member, deep_member, divided, gp_member, whole_member
 from actgp.tables.stacking import stacking_weights
 from actgp.tables.targets import Targets
+from actgp.training import ranks
 from actgp.training.progress import progress_bar
 
 Effort = Literal["fast", "balanced", "best"]
@@ -119,6 +120,7 @@ def fit_table(
         >>> model, report = actgp.fit_table(X, X[:, 0].sin(), effort="fast")
         >>> lower, upper = model.predict(X.double()).interval(0.9)
     """
+    ranks.check_alone("fit_table")
     X, targets = _standardised(X, "X"), _targets(y)
     if len(X) != len(targets) or len(X) < 2:
         raise ValueError(f"X and y must have the same two or more rows, got {len(X)} and {len(targets)}; align them")

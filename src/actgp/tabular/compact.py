@@ -4,12 +4,13 @@ A student of a mixture keeps the means of all its members, which may be GPs with
 model that is asked and not looked into: a network learns its means, and 64 points know near from far.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from actgp.distil import Inside, Student, distill, inside
+from actgp.distil import FidelityWarning, Inside, Student, distill, inside
 from actgp.estimators import DGPClassifier, DGPRegressor
 from actgp.estimators.columns import Matrix
 from actgp.models import MixedPrediction, Prediction
@@ -34,7 +35,7 @@ def _inside(unseen: Unseen) -> Inside:
 
 
 def compact_student(estimator: DGPRegressor | DGPClassifier, numbers: Matrix) -> Student:
-    """A student, in single precision.
+    """A student, whose report says how faithful it is.
 
     Args:
         estimator: Fitted.
@@ -43,4 +44,6 @@ def compact_student(estimator: DGPRegressor | DGPClassifier, numbers: Matrix) ->
     rows = torch.from_numpy(numbers)
     if len(rows) > MOST_ROWS:
         rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:MOST_ROWS]]
-    return distill(Unseen(estimator), rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FidelityWarning)  # as its report says
+        return distill(Unseen(estimator), rows)

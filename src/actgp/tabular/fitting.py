@@ -120,6 +120,7 @@ def fit_frame(reading: Reading, settings: Settings, say: Say = lambda _: None) -
     seconds["scores"] = time.perf_counter() - began - seconds["training"]
     say("teaching a small network to say the same, for the page and for predict --fast")
     student = compact_student(estimator, numbers)
+    notes += [f"the small network is not as faithful as it should be: {weak}" for weak in student.report.weak]
     seconds["student"] = time.perf_counter() - began - sum(seconds.values())
     used = set(X.columns)
     dates = [each for each in reading.dates if each.column in used]

@@ -43,6 +43,7 @@ def fit_in_closed_form(
         if rows is not None:
             checked(model, *rows)
     model.to(device).eval()
+    ranks.copy_first(model.state_dict().values())
     train = _layer_inputs(model, X, y, device, num_data)
     judged = None if held_out is None else _layer_inputs(model, *held_out, device)
     head = DeepGP(model.gp_layers, model.likelihood)  # the same layer

@@ -168,6 +168,7 @@ def _fit_head(
     head = DeepGP(model.gp_layers, model.likelihood)  # the same layers
     if device is not None:
         model.to(device)
+    ranks.copy_first(model.state_dict().values())
 
     def report(step: Step) -> bool | None:
         assert callback is not None

@@ -26,6 +26,16 @@ def join() -> None:
         distributed.init_process_group()
 
 
+def check_alone(what: str) -> None:
+    """Refuses several ranks: each would end with a model of its own, under the same file names."""
+    join()
+    if size() > 1:
+        raise RuntimeError(
+            f"{what} must run in one process, since it is not distributed, got {size()} ranks; run the script with "
+            "plain python, or train a model of deep_gp by fit, which is"
+        )
+
+
 def size() -> int:
     """K, the number of processes."""
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1

@@ -13,7 +13,7 @@ from actgp.convert.anchor import Select
 from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
 from actgp.several import GivenRows, Rows, joined
-from actgp.training import fit
+from actgp.training import fit, ranks
 from actgp.uncertain.assess import assess, network_alone
 from actgp.uncertain.report import UncertaintyReport
 
@@ -58,6 +58,7 @@ def uncertain(
         >>> net, X = torch.nn.Linear(2, 1), torch.randn(100, 2)
         >>> model, report = actgp.uncertain(net, X, X.sum(1) + 0.1 * torch.randn(100), progress=False)
     """
+    ranks.check_alone("uncertain")
     if y is None and not isinstance(X, DataLoader):
         raise ValueError("y must be the targets of X, got None; pass them, or a DataLoader that gives pairs (X, y)")
     model, conversion = convert(network, X, y, likelihood=likelihood, select=select, generator=generator)

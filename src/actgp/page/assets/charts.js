@@ -21,7 +21,7 @@ function words(value, digits = 4) {
     : size >= 10 ** (digits - 1) ? { maximumFractionDigits: 0, useGrouping: "min2" } : { maximumSignificantDigits: digits };
   return new Intl.NumberFormat("en", options).format(value).replace("-", "−");
 }
-const percent = (part, digits = 0) => `${(100 * part).toFixed(digits)} %`;
+const percent = (part, digits = 0) => `${(100 * part).toFixed(digits)}\u00a0%`;
 const dayOf = (days) => new Date(days * 86400000);
 const dateWords = (value) => new Date(value).toISOString().slice(0, 10);
 
