@@ -118,8 +118,8 @@ def images(
 ) -> None:
     """Contestants × MNIST, Fashion-MNIST, CIFAR-10 × seeds, on test images and on shifted ones.
 
-    Results of a set of images are stored when all its contestants are done, trained networks as they come and after
-    each epoch, and a rerun does what is missing.
+    Results are stored when all contestants around one network are done, trained networks as they come and after each
+    epoch, and a rerun does what is missing.
     """
     size = "quick" if quick else "usual"
     settings = pictures.SETTINGS[size]

@@ -38,14 +38,17 @@ def missing(wanted: Sequence[Cell], store: Store, settings: ImageSettings) -> li
 def run_grid(
     wanted: Sequence[Cell], store: Store, settings: ImageSettings, folder: Path, jobs: int | str
 ) -> Iterator[Record]:
-    """Runs sets of images side by side, and gives the results of each once they are stored.
+    """Runs networks side by side, and gives the results of all contestants around one once they are stored.
 
     Args:
         wanted: What to run.
         store: Where results go.
         settings: The protocol.
         folder: Where trained networks are kept.
-        jobs: How many sets at a time, or the address of a Dask scheduler.
+        jobs: How many networks at a time, or the address of a Dask scheduler.
     """
-    groups = [[cell for cell in wanted if cell.data == name] for name in dict.fromkeys(cell.data for cell in wanted)]
-    return run_groups(partial(run_cells_of, settings=settings, folder=folder), groups, store, jobs)
+    # Contestants around one network belong together; ensembles, of which each has many networks, come by themselves.
+    groups: dict[tuple[str, int], list[Cell]] = {}
+    for cell in wanted:
+        groups.setdefault((cell.data, -1 if cell.model in ENSEMBLES else cell.seed), []).append(cell)
+    return run_groups(partial(run_cells_of, settings=settings, folder=folder), list(groups.values()), store, jobs)
