@@ -182,7 +182,8 @@ def test_several_networks_are_nearer_than_one() -> None:
     g = torch.Generator().manual_seed(0)
     truth, noise = torch.randn(2, 20_000, 1, generator=g, dtype=torch.float64)
     y, shares = truth + 0.3 * noise, torch.tensor([0.6, 0.4], dtype=torch.float64)
-    f = truth + 0.4 * torch.randn(5, 2, 20_000, 1, generator=g, dtype=torch.float64)  # five blends of two
+    by_chance = torch.tensor([0.3, 0.6], dtype=torch.float64).view(2, 1, 1)
+    f = truth + by_chance * torch.randn(5, 2, 20_000, 1, generator=g, dtype=torch.float64)  # five blends of two
     wanted = (y - torch.tensordot(f.mean(0), shares, dims=([0], [0]))).square().mean()
     found = together(f[0], shares, y, 5)
     torch.testing.assert_close((y - found).square().mean(), wanted, rtol=0.03, atol=0.0)

@@ -279,15 +279,17 @@ def together(
 ) -> Float[Tensor, "N P"]:
     """Left-out predictions with the errors of the mean of K blends, where f are those of one of them.
 
-    Of networks that differ by chance, with variance V, the mean is nearer to y than each: if
+    Of networks that differ by chance, with variance V_g in each group, the mean is nearer to y than each: with the same
+    error β² beside it in both groups,
 
-        E (y − Σ s_g f_g)² = e² + Σ s_g² V,     V = ½ E (f₁ − f₂)²,
+        E (y − f_g)² = β² + V_g,     E (f₁ − f₂)² = V₁ + V₂,     E (y − Σ s_g f_g)² = e² + Σ s_g² V_g
 
-    then the mean of K such sums has e² + Σ s_g² V / K. Errors are scaled accordingly.
+    and the mean of K such sums has e² + Σ s_g² V_g / K. Errors are scaled accordingly.
     """
+    D = (f[0] - f[1]).square().mean(0)
+    V = (0.5 * (D + (y - f).square().mean(1) - (y - f.flip(0)).square().mean(1))).clamp_min(0.0)  # [2, P]
     r = y - torch.tensordot(shares, f, dims=1)
-    V = 0.5 * (f[0] - f[1]).square().mean(0)
-    gained = (1 - 1 / num_blends) * shares.square().sum() * V
+    gained = (1 - 1 / num_blends) * shares.square() @ V
     ratio = 1 - gained / r.square().mean(0).clamp_min(torch.finfo(y.dtype).tiny)
     return y - ratio.clamp_min(LEAST_ERROR).sqrt() * r
 

@@ -29,7 +29,7 @@ from actgp.training.lbfgs import maximise
 
 NUM_STEPS = 60
 TOLERANCE = 1e-5  # a hundredth of a nat, where evidence of some hundred rows is of that order
-FEWER_ROWS, MOST_ROWS = 400, 800  # of which the evidence is taken
+MOST_ROWS = 800  # of which the evidence is taken
 LENGTHSCALE_SD, VARIANCE_SD, NOISE_SD = 1.5, 3.0, 3.0
 STARTS = (0.05, 1e-3)  # of σ²
 SAME = 0.2  # difference of log σ², up to which two maxima are one
@@ -72,19 +72,22 @@ class Maximum(NamedTuple):
     log_evidence: float
 
 
-def evidence_maxima(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"]) -> list[Maximum]:
-    """Where the evidence, of at most 800 rows all over the data, is largest: one or two places, the higher first.
+def evidence_maxima(
+    kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"], most_rows: int = MOST_ROWS
+) -> list[Maximum]:
+    """Where the evidence, of some rows all over the data, is largest: one or two places, the higher first.
 
-    With much noise it is climbed with at most 400 rows first, and with all from there: few show what is smooth. A
+    With much noise it is climbed with half of these rows first, and with all from there: few show what is smooth. A
     maximum without noise may not be one with fewer rows.
 
     Args:
         kernel: Where the climb begins; it stays as it is.
         X: Inputs.
         y: Targets.
+        most_rows: Of which it is taken at most.
     """
     y, N, centre = without_outliers(y), len(X), _lengthscales(kernel).detach().log()
-    few, most = slice(None, None, -(-N // FEWER_ROWS)), slice(None, None, -(-N // MOST_ROWS))
+    few, most = slice(None, None, -(-2 * N // most_rows)), slice(None, None, -(-N // most_rows))
     noisy, quiet = (Maximum(copy.deepcopy(kernel), noise, -inf) for noise in STARTS)
     if few != most:
         noisy = _climb(noisy, X[few], y[few], centre, NUM_STEPS)

@@ -15,7 +15,7 @@ from actgp.layers import GPLayer
 from actgp.models import DeepGP
 from actgp.models.build import deep_gp
 from actgp.tables.around import fit_around
-from actgp.tables.evidence import arc_cosine, evidence_maxima, matern
+from actgp.tables.evidence import MOST_ROWS, arc_cosine, evidence_maxima, matern
 from actgp.tables.one_layer import LeftOut, fit_one_layer
 from actgp.tables.one_layer_labels import fit_labels
 from actgp.tables.targets import Targets
@@ -82,6 +82,7 @@ def gp_prior(
     generator: torch.Generator,
     *,
     carried: int = 0,
+    evidence_rows: int = MOST_ROWS,
 ) -> Prior:
     """What a GP of one layer begins with: of two maxima of the evidence the one that predicts left-out rows better.
 
@@ -91,6 +92,7 @@ def gp_prior(
         y: Targets.
         generator: Draws the seed of clusters.
         carried: How many of the last columns of h are the prior mean.
+        evidence_rows: Of which the evidence is taken at most.
     """
     D = h.shape[1] - carried
     z, mu = (h[:, :D], h[:, D:]) if carried else (h, None)
@@ -98,8 +100,9 @@ def gp_prior(
     size = r.square().mean().sqrt().clamp_min(SMALLEST_SIZE)
     seed = int(torch.randint(2**31, (), generator=generator))
     points = z if len(z) <= EXACT else centres(z, MOST_POINTS, seed)
+    kernel = arc_cosine(D) if name.startswith("arc") else matern(D)
     priors = []
-    for found in evidence_maxima(arc_cosine(D) if name.startswith("arc") else matern(D), z, r / size):
+    for found in evidence_maxima(kernel, z, r / size, evidence_rows):
         _enlarge(found.kernel, size**2)
         noise = found.noise * size.item() ** 2
         priors.append(Prior(name, found.kernel, noise, points, "carried" if carried else "zero"))

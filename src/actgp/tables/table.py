@@ -50,16 +50,18 @@ class Plan(NamedTuple):
             times as many.
         deep_steps: Of the deep GP around networks, likewise, to 1.5 times; 0 for a single layer on tables of any size.
         whole: Whether a deep GP that is trained from its first layer to its last is a member, too.
+        evidence_rows: Of which the evidence of a GP of one layer is taken.
     """
 
     networks: tuple[int, int]
     network_steps: int
     deep_steps: int
     whole: bool
+    evidence_rows: int = 800
 
 
 PLANS: dict[Effort, Plan] = {
-    "fast": Plan((3, 3), 400, 0, False),
+    "fast": Plan((3, 2), 500, 150, False, 400),
     "balanced": Plan((5, 3), 1_450, 800, False),
     "best": Plan((10, 5), 4_000, 2_000, True),
 }
@@ -201,7 +203,7 @@ class Run:
             if self.plain and self.clock.left < self.clock.seconds:  # another one takes as long
                 self.is_cut_short = True
                 break
-            self.priors.append(gp_prior(name, self.X[few], self.y[few], self.generator))
+            self.priors.append(self._prior(name, self.X[few], self.y[few]))
             self.plain.append(gp_member(self.priors[-1], self.X, self.y, few))
         each = self.clock.seconds / len(self.plain)
         if FEWEST_FOR_NETWORKS <= N:
@@ -231,6 +233,9 @@ class Run:
             elif weight > 0:
                 self.plain[i] = gp_member(self.priors[i], self.X, self.y, rows)
 
+    def _prior(self, name: str, h: Tensor, y: Targets, carried: int = 0) -> Prior:
+        return gp_prior(name, h, y, self.generator, carried=carried, evidence_rows=self.plan.evidence_rows)
+
     def _crossed(self, seconds: float) -> CrossFit:
         """Networks, as many as there are folds of ten rows or more, in so many seconds."""
         N, clock = len(self.X), Clock(seconds)
@@ -251,7 +256,7 @@ class Run:
         """A GP of one layer; or a deep one, by a division of the rows."""
         h = torch.cat([self.X, crossed.left_out.double()], dim=1)
         if division is None:
-            prior = gp_prior("GP around networks", h[rows], self.y[rows], self.generator, carried=self.y.num_outputs)
+            prior = self._prior("GP around networks", h[rows], self.y[rows], self.y.num_outputs)
             member = gp_member(prior, h, self.y, rows)
         else:
             steps = _steps(self.plan.deep_steps, len(h), 1.5)
