@@ -102,10 +102,10 @@ class LongTailed(NamedTuple):
     @classmethod
     def of(cls, shorter: Normals, tail: Float[Tensor, "*four_P"]) -> "LongTailed":
         """The distribution of y, by that of T(y)."""
-        _, epistemic, aleatoric, *mixture = shorter
-        mean, std = moments(*mixture, tail)
-        total = shorter.std
-        return cls(mean, std * epistemic / total, std * aleatoric / total, *mixture, tail)
+        _, epistemic, aleatoric, weights, means, variances = shorter
+        mean, std = moments(weights, means, variances, tail)
+        ratio = std / shorter.std
+        return cls(mean, ratio * epistemic, ratio * aleatoric, weights, means, variances, tail)
 
     @property
     def std(self) -> Float[Tensor, "*rows"]:
@@ -169,7 +169,9 @@ def joined(parts: Sequence[Outputs]) -> Outputs:
     values = [each[:6] for each in parts]
     rows = (0, 0, 0, 1, 1, 1)
     found = [torch.cat(each, dim) for each, dim in zip(zip(*values, strict=True), rows, strict=True)]
-    return Normals(*found) if isinstance(parts[0], Normals) else LongTailed(*found, parts[0].tail)
+    if isinstance(parts[0], LongTailed):
+        found.append(parts[0].tail)
+    return type(parts[0])(*found)
 
 
 def in_precision(outputs: Outputs, dtype: torch.dtype) -> Outputs:

@@ -13,7 +13,7 @@ from actgp.distil.features import Features, Standardised
 from actgp.distil.fidelity import FidelityReport
 from actgp.distil.heads import ClassHead, SmallNetwork, ValueHead
 from actgp.distil.mixed_trunk import MixedTrunk, trunk_of
-from actgp.distil.outputs import Outputs, in_precision, joined
+from actgp.distil.outputs import Classes, Normals, Outputs, in_precision, joined
 from actgp.distil.scaling import Scaling
 from actgp.distil.stand_in import WIDTH, LearntTrunk
 from actgp.distil.trunk import Along, Trunk
@@ -87,7 +87,7 @@ class Student(nn.Module):
         X = X if self.scaling is None else self.scaling.inputs(X)
         return X.to(self.dtype) if self.backbone is None else self.backbone(X)
 
-    def behind(self, h: Tensor) -> Outputs:
+    def behind(self, h: Tensor) -> Normals | Classes:
         """What it says of rows of the trunk, in the units of the model."""
         along: Along = self.trunk(h)
         return self.head(along, self.features(h, along))

@@ -329,6 +329,7 @@ def _inside(estimator: DGPEstimator) -> Inside:
     targets = getattr(estimator, "target_scaler_", None)  # a classifier has none
     parts = [estimator.input_scaler_.mean_, estimator.input_scaler_.scale_]
     parts += [np.zeros(0), np.ones(0)] if targets is None else [targets.mean_, targets.scale_]
-    tail = getattr(estimator, "target_tail_", None)
-    values = tail.values if tail is not None and tail.changes else None
-    return Inside(estimator.model_, Scaling(*map(torch.from_numpy, parts), values), estimator.num_samples)
+    centre, scale, target_centre, target_scale = map(torch.from_numpy, parts)
+    tail = estimator.target_tail_.values if targets is not None and estimator.target_tail_.changes else None
+    scaling = Scaling(centre, scale, target_centre, target_scale, tail)
+    return Inside(estimator.model_, scaling, estimator.num_samples)

@@ -100,8 +100,8 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         if self.target_tail_.changes:
             said = self.predict_dist(X)
             assert isinstance(said, LongTailed)
-            moments = said.mean.reshape(len(said.mean), -1).numpy(), said.std.reshape(len(said.mean), -1).numpy()
-            return tuple(map(self._shaped, moments)) if return_std else self._shaped(moments[0])
+            mean, std = (self._shaped(self._columns(values)) for values in (said.mean, said.std))
+            return (mean, std) if return_std else mean
         inputs = self._inputs(X)
         if not return_std and isinstance(self.model_, Mixture):
             return self._in_units(self.model_.predict_mean(inputs, self.num_samples))

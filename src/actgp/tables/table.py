@@ -30,6 +30,7 @@ Effort = Literal["fast", "balanced", "best"]
 Stopped = Literal["steps", "time budget", "interrupt"]
 
 MOST_ROWS = 50_000  # that GPs of one layer are fitted to: they hold all of their covariances with the points
+ROWS_A_SECOND, FEWEST_ROWS = 500, 1_000  # of a time budget, that each of them is fitted to: a fifth of it, or two
 FEWEST_FOR_NETWORKS = 30  # rows
 FEWEST_FOR_DEEP = 2_000
 HOPELESS = 4.0  # times the mean squared error of the better GP, from which on nothing is put around networks
@@ -181,7 +182,8 @@ class Run:
     def fit(self) -> None:
         """Fits one after the other."""
         N, generator = len(self.X), self.generator
-        rows = torch.arange(N) if N <= MOST_ROWS else torch.randperm(N, generator=generator)[:MOST_ROWS]
+        most = round(max(FEWEST_ROWS, min(MOST_ROWS, ROWS_A_SECOND * self.clock.budget)))
+        rows = torch.arange(N) if most >= N else torch.randperm(N, generator=generator)[:most]
         for name in ("arc-cosine GP", "Matérn GP"):
             if self.plain and self.clock.left < self.clock.seconds:  # another one takes as long
                 self.is_cut_short = True
