@@ -24,7 +24,7 @@ from actgp.tables.cross_fit import (
     together,
 )
 from actgp.tables.evidence import arc_cosine, evidence_maxima, matern
-from actgp.tables.members import gp_member
+from actgp.tables.members import gp_member, gp_prior
 from actgp.tables.one_layer import fit_one_layer
 from actgp.tables.one_layer_labels import fit_labels
 from actgp.tables.stacking import stacking_weights
@@ -269,6 +269,7 @@ def test_labels_are_carried_by_a_prior_mean_that_knows_them() -> None:
     f = 2 * X[:, :1]
     y = Targets.of_labels((torch.rand(600, 1, dtype=torch.float64, generator=g) < f.sigmoid()).long()[:, 0])
     h = torch.cat([X, f], dim=1)
-    member = gp_member("GP around networks", h, y, torch.arange(600), g, carried=1)
+    prior = gp_prior("GP around networks", h, y, g, carried=1)
+    member = gp_member(prior, h, y, torch.arange(600))
     assert member.error == pytest.approx(y.error(f), abs=0.01)
     assert (member.model.predict(h).latent_mean - f[:, 0]).abs().max() < 0.6

@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from actgp.distil import LongTail, log_slope, shortened
-from actgp.tables.members import gp_member
+from actgp.tables.members import gp_member, gp_prior
 from actgp.tables.targets import Targets
 
 FEWEST_ROWS, MOST_ROWS = 50, 400  # that are looked at
@@ -84,6 +84,7 @@ class LeftOut(NamedTuple):
 def _left_out(X: Float64[Tensor, "N D"], y: Float64[Tensor, "N 1"], tail: LongTail, rows: Tensor) -> LeftOut:
     t = shortened(y[rows], tail.values)
     sd = t.std().clamp_min(torch.finfo(t.dtype).tiny)
-    every, generator = torch.arange(len(rows)), torch.Generator().manual_seed(SEED)
-    member = gp_member(GP, X[rows], Targets((t - t.mean()) / sd), every, generator)
+    h, targets = X[rows], Targets((t - t.mean()) / sd)
+    prior = gp_prior(GP, h, targets, torch.Generator().manual_seed(SEED))
+    member = gp_member(prior, h, targets, torch.arange(len(h)))
     return LeftOut(member.densities - sd.log() + log_slope(y[rows], tail.values).squeeze(1), member.error)

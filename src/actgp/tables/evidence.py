@@ -28,10 +28,11 @@ from actgp.linalg import LogDensity
 from actgp.training.lbfgs import maximise
 
 NUM_STEPS = 60
+TOLERANCE = 1e-5  # a hundredth of a nat, where evidence of some hundred rows is of that order
 FEWER_ROWS, MOST_ROWS = 400, 800  # of which the evidence is taken
 LENGTHSCALE_SD, VARIANCE_SD, NOISE_SD = 1.5, 3.0, 3.0
 STARTS = (0.05, 1e-3)  # of σ²
-SAME = 0.2  # difference of log σ² and of log evidence, up to which two maxima are one
+SAME = 0.2  # difference of log σ², up to which two maxima are one
 VARIANCES = {ArcCosine: 0.4, ScaleKernel: 1.0}  # v₀
 JITTER = 1e-8  # relative to the variance: where it would be added only now and then, the evidence would have steps
 FARTHEST = 6.0  # robust standard deviations from the median
@@ -90,8 +91,7 @@ def evidence_maxima(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor
     found = [_climb(noisy, X[most], y[most], centre, NUM_STEPS), _climb(quiet, X[most], y[most], centre, NUM_STEPS)]
     found.sort(key=attrgetter("log_evidence"), reverse=True)
     higher, lower = found
-    are_one = abs(log(higher.noise / lower.noise)) < SAME and higher.log_evidence - lower.log_evidence < SAME
-    return [higher] if are_one else found
+    return [higher] if abs(log(higher.noise / lower.noise)) < SAME else found
 
 
 def without_outliers(y: Float64[Tensor, "N P"]) -> Float64[Tensor, "N P"]:
@@ -119,7 +119,7 @@ def _climb(
         prior = prior + _normal(variance.log(), log(v0), VARIANCE_SD) + _normal(log_noise, -3.0, NOISE_SD)
         return LogDensity.apply(y, K) + prior
 
-    maximise([*kernel.parameters(), log_noise], objective, num_steps)
+    maximise([*kernel.parameters(), log_noise], objective, num_steps, tolerance=TOLERANCE)
     with torch.no_grad():
         return Maximum(kernel, log_noise.exp().item(), objective().item())
 
