@@ -129,8 +129,10 @@ def test_rows_in_single_precision(student: actgp.Student, rows: Tensor, tmp_path
 
 
 @pytest.mark.filterwarnings("ignore::actgp.FidelityWarning")
-def test_a_student_whose_distances_are_those_of_a_matern_kernel(rows: Tensor, tmp_path: Path) -> None:
-    layer = actgp.GPLayer(ScaleKernel(MaternKernel(2.5, ard_num_dims=3)), actgp.InducingPoints(rows[:20]), 1)
+def test_a_student_of_an_exact_gp_does_not_see_round_off(rows: Tensor, tmp_path: Path) -> None:
+    """At rows that it knows no variance is left: what is computed of it is round-off, another one in each program."""
+    rows = rows[:60]
+    layer = actgp.GPLayer(ScaleKernel(MaternKernel(2.5, ard_num_dims=3)), actgp.InducingPoints(rows), 1)
     model = actgp.DeepGP([layer], actgp.ContaminatedGaussianLikelihood()).double()
-    student = actgp.distill(model, rows, num_places=500, num_steps=30)
+    student = actgp.distill(model, rows, num_places=300, num_steps=20)
     assert actgp.export(student, tmp_path / "student.onnx", rows).difference < 1e-5
