@@ -40,6 +40,11 @@ def core(session: nox.Session, resolution: str) -> None:
     session.install("--no-deps", "--reinstall", str(wheel))
     session.install(*TOOLS)
     chosen = session.posargs or [f"tests/{part}" for part in PARTS]
-    # Without the options of pyproject.toml: shapes in signatures are for the development environment to check.
-    options = ("-q", "--override-ini=addopts=", *(f"--ignore=tests/{path}" for path in LEFT_OUT))
+    # Shapes in signatures, and warnings of other releases, are for the development environment to look at.
+    options = (
+        "-q",
+        "--override-ini=addopts=",
+        "--override-ini=filterwarnings=default",
+        *(f"--ignore=tests/{path}" for path in LEFT_OUT),
+    )
     session.run("pytest", *options, *chosen, env={"OMP_NUM_THREADS": "1"})
