@@ -1,7 +1,5 @@
 """Ax: `DeepGPModel` is what its generator fits, predicts with and proposes from."""
 
-from collections.abc import Iterator
-
 import pytest
 
 pytest.importorskip("ax")
@@ -20,20 +18,17 @@ from ax.generators.torch.botorch_modular.utils import fit_botorch_model
 from actgp.botorch import DeepGPModel
 
 
-class Recorded(DeepGPModel):
-    """Keeps the models that were fitted."""
-
-    fitted: "list[Recorded]" = []
+FITTED: list[DeepGPModel] = []
 
 
-@fit_botorch_model.register(Recorded)
-def fit(model: Recorded, mll_class: object = None, mll_options: object = None) -> None:
-    Recorded.fitted.append(model.fit())
+@fit_botorch_model.register(DeepGPModel)
+def fit(model: DeepGPModel, mll_class: object = None, mll_options: object = None) -> None:
+    FITTED.append(model.fit())
 
 
 @pytest.fixture
-def client() -> Iterator[Client]:
-    surrogate = SurrogateSpec(model_configs=[ModelConfig(botorch_model_class=Recorded)])
+def client() -> Client:
+    surrogate = SurrogateSpec(model_configs=[ModelConfig(botorch_model_class=DeepGPModel)])
     deep = GeneratorSpec(Generators.BOTORCH_MODULAR, generator_kwargs={"surrogate_spec": surrogate})
     sobol = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": 0})
     nodes = [GenerationNode("Sobol", [sobol], [MinTrials(6, transition_to="Deep")]), GenerationNode("Deep", [deep])]
@@ -42,8 +37,8 @@ def client() -> Iterator[Client]:
     client.configure_experiment(ranges)
     client.configure_optimization(objective="score")
     client.set_generation_strategy(GenerationStrategy(name="deep", nodes=nodes))
-    yield client
-    Recorded.fitted.clear()
+    FITTED.clear()
+    return client
 
 
 def test_proposes_and_predicts(client: Client) -> None:
@@ -56,9 +51,9 @@ def test_proposes_and_predicts(client: Client) -> None:
         for index, at in client.get_next_trials(max_trials=1).items():
             scores.append(score(at))
             client.complete_trial(index, raw_data={"score": scores[-1]})
-    assert len(Recorded.fitted) == 3  # once for each trial after the first six
+    assert len(FITTED) == 3  # once for each trial after the first six
     assert max(scores[6:]) > max(scores[:6])
-    model = Recorded.fitted[-1]
+    model = FITTED[-1]
     assert len(model.train_inputs[0]) == 8
     point = {"a": 0.8, "b": 0.1}
     mean, error = client.predict([point])[0]["score"]
