@@ -17,7 +17,6 @@ from ax.generators.torch.botorch_modular.utils import fit_botorch_model
 
 from actgp.botorch import DeepGPModel
 
-
 FITTED: list[DeepGPModel] = []
 
 
