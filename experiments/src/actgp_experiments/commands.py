@@ -51,7 +51,7 @@ Networks = Annotated[Path | None, typer.Option(help="The folder of trained netwo
 def uci(
     data: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated. All eight by default.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="A contestant; may be given again. All by default.")] = None,
-    splits: Annotated[int, typer.Option(min=1, max=grid.NUM_SPLITS, help="How many of the five splits.")] = 5,
+    splits: Annotated[int, typer.Option(min=1, max=grid.MOST_SPLITS, help="How many of twenty splits.")] = 5,
     jobs: Jobs = -1,
     dask: Dask = None,
     results: Results = None,
@@ -319,11 +319,19 @@ def report(
     banana: Annotated[Path | None, typer.Option(help="Results of `actgp run banana`.")] = None,
     ablation: Annotated[Path | None, typer.Option(help="Results of `actgp run ablation`.")] = None,
     images: Annotated[Path | None, typer.Option(help="Results of `actgp run images`.")] = None,
+    splits: Annotated[Path | None, typer.Option(help="Results of `actgp run uci --splits 20`.")] = None,
     commentary: Annotated[Path | None, typer.Option(help="A text to stand under the main table.")] = None,
 ) -> None:
     """Write one self-contained page from stored results: figures, tables, ranks, calibration, cost."""
     with plainly(OSError, ValueError):
         paths = write_report(
-            results, html, markdown, banana=banana, ablation=ablation, images=images, commentary=commentary
+            results,
+            html,
+            markdown,
+            banana=banana,
+            ablation=ablation,
+            images=images,
+            splits=splits,
+            commentary=commentary,
         )
     tell_written(paths)
