@@ -132,9 +132,10 @@ class Laplace:
     from_features = True
 
     def __init__(self, bench: Bench, structure: str, *, by_grid: bool) -> None:
+        head = nn.Sequential(nn.Identity(), *bench.head)  # laplace-torch refuses a network of one module
         with torch.enable_grad():
             self.posterior: Any = require_laplace()(
-                bench.head, "classification", subset_of_weights="last_layer", hessian_structure=structure
+                head, "classification", subset_of_weights="last_layer", hessian_structure=structure
             )
             self.posterior.fit(_loader(bench.train))
             grid = {"method": "gridsearch", "val_loader": _loader(bench.calibration), "grid_size": GRID}
