@@ -1,7 +1,7 @@
 """Converted networks with Gaussian noise or labels: features are collected in memory, and the GP is fitted at once.
 
 Held-out rows are all used, for labels up to 2,000 of them. Without them all rows of X are, for Gaussian noise each left
-out in turn. Of a tensor X with more than 10,000 labels so many are drawn, and no others go through the network: g has a
+out in turn. Of a tensor X with more than 5,000 labels so many are drawn, and no others go through the network: g has a
 few hundred inducing points, and what it adds to a trained network is little. An interrupt leaves the model as it was.
 """
 
@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
 from actgp.on_disk import Table
+from actgp.several import Rows
 from actgp.training import ranks
 from actgp.training.blocks import BlockBatches
 from actgp.training.calibrate import bound_noise_by_rounding
@@ -24,11 +25,11 @@ from actgp.training.data import ROWS, Batches, TensorBatches, backbone_features,
 from actgp.training.loader import Batch, LoaderBatches
 from actgp.training.logits import fit_logits
 from actgp.training.progress import progress_bar
-from actgp.training.recipe import ErrorSource, FitResult, NetworkErrors, Stopped
+from actgp.training.recipe import ErrorSource, FitResult, NetworkErrors, Recipe, Stopped, has_closed_form
 from actgp.training.residual import NUM_STEPS, fit_residual
 from actgp.training.stages import undone_if_broken_off
 
-MOST_LABELS = 10_000
+MOST_LABELS = 5_000
 SEED = 0
 
 
@@ -48,13 +49,12 @@ def fit_in_closed_form(
             checked(model, *rows)
     model.to(device).eval()
     ranks.copy_first(model.state_dict().values())
-    labels = not adapter_of(model.likelihood).squared_error
-    train = _layer_inputs(model, *(_some(model, X, y) if labels else (X, y)), device, num_data)
+    train = _layer_inputs(model, X, y, device, num_data)
     judged = None if held_out is None else _layer_inputs(model, *held_out, device)
     head = DeepGP(model.gp_layers, model.likelihood)  # the same layer
     bar = progress_bar(f"fit {type(model).__name__}", NUM_STEPS) if progress else nullcontext(lambda *_: None)
     with bar as report, undone_if_broken_off(head):
-        if labels:
+        if not adapter_of(model.likelihood).squared_error:
             objectives = fit_logits(head, train, judged, report)
             ranks.copy_first(head.state_dict().values())
             seconds, score = time.perf_counter() - start, None if judged is None else objectives[-1]
@@ -71,14 +71,14 @@ def fit_in_closed_form(
     return FitResult(found.objectives, cast(Stopped, found.stopped), 0, seconds, errors=errors, held_out=score)
 
 
-def _some(
-    model: DeepGP, X: Tensor | DataLoader[Any] | Table | None, y: Tensor | None
-) -> tuple[Tensor | DataLoader[Any] | Table | None, Tensor | None]:
-    """At most MOST_LABELS rows of a tensor and its labels, always the same."""
-    if X is None or y is None or isinstance(X, DataLoader | Table) or len(y) <= MOST_LABELS:
+def enough_labels(model: DeepGP, X: Rows, y: Tensor | None, recipe: Recipe) -> tuple[Rows, Tensor | None]:
+    """At most MOST_LABELS rows, always the same ones, where the closed form of labels is all there is; else all."""
+    alone = has_closed_form(model) and recipe.num_steps == 0
+    if not alone or adapter_of(model.likelihood).squared_error or y is None or len(X) <= MOST_LABELS:
         return X, y
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(SEED))[:MOST_LABELS].sort().values
-    return model.rows(X)[order.to(y.device)], y[order.to(y.device)]  # type: ignore[return-value]  # rows of the same
+    checked(model, X, y)
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(SEED))[:MOST_LABELS]
+    return X[order], y[order]
 
 
 @torch.no_grad()
