@@ -16,8 +16,8 @@ those that are unlike nearly all of the data: there logits are no longer than λ
 All three are chosen by rows that the network was not trained on. T and γ are the most probable ones given these rows,
 with a Cauchy distribution of scale .15 for log T and an exponential one of mean 1 for γ: T < 1 < T √(1 + γ ρ) is usual,
 sharper logits where the network knows the likes of an input well. γ' has the largest mean log-likelihood of these rows
-as they are and perturbed (`perturbed`), among those with which rows as they are lose at most .0001 nats, and none of
-the perturbed ones more than .001.
+as they are and perturbed (`perturbed`), among those with which the mean loss −log p(y) of rows as they are grows by at
+most 1 %, and that of no perturbed ones by more than 3 %.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,9 +34,9 @@ from actgp.linalg import invert, stable_cholesky
 from actgp.sphere import lift, project
 from actgp.training.lbfgs import maximise
 
-STRENGTHS = (0.0, *(0.01 * 1.6**i for i in range(20)))  # γ'
+STRENGTHS = (0.0, *(0.01 * 1.6**i for i in range(23)))  # γ'
 EDGE = 0.99  # the quantile of ρ from which on γ' counts
-PRICE, PRICE_OF_PERTURBED = 1e-4, 1e-3  # nats for each row
+PRICE, PRICE_OF_PERTURBED = 0.01, 0.03  # of the mean loss −log p(y)
 SPREAD, USUAL = 0.15, 1.0  # scale of the prior of log T, mean of that of γ
 NUM_STEPS = 40  # of L-BFGS
 JITTER = 1e-6  # relative: L⁻¹ is kept in the network's precision
@@ -150,8 +150,9 @@ class Forgetting(nn.Module):
         alone = scores(0.0)
         price = torch.full_like(alone, PRICE_OF_PERTURBED)
         price[0] = PRICE
+        least = alone * (1 + price)
         found = {beyond: scores(beyond) for beyond in STRENGTHS}
-        allowed = {beyond: values.mean().item() for beyond, values in found.items() if (values >= alone - price).all()}
+        allowed = {beyond: values.mean().item() for beyond, values in found.items() if (values >= least).all()}
         best = max(allowed, key=lambda beyond: allowed[beyond])
         self.numbers.copy_(torch.stack([temperature, strength / size, best / size, edge, typical]))
         return Softening(temperature.item(), strength.item(), best, edge.item())

@@ -23,8 +23,8 @@ def soften(model: DeepGP, X: GivenRows, y: Tensor, *, generator: torch.Generator
 
     Which class is most probable does not change. The temperature, and how it grows with what is unlike among the data,
     are chosen by held-out rows; how much more is divided by away from the data by what becomes of them when their
-    entries are swapped and rows are blended, too: the largest mean log-likelihood, with rows as they are losing at most
-    .0001 nats, and none of the others more than .001.
+    entries are swapped and rows are blended, too: the largest mean log-likelihood, with the loss of rows as they are
+    growing by at most 1 %, and that of none of the others by more than 3 %.
 
     Args:
         model: From `convert`, changed in place.
