@@ -251,3 +251,18 @@ def test_layers_that_give_no_vectors_are_refused() -> None:
         actgp.convert(network, X, y, layers=("0", "last"))
     with pytest.raises(ValueError, match=r"must give a tensor \[N, C, …\] when .*, got shape \[80\] from '1'; name"):
         actgp.convert(network, X, y, layers=("1",))
+
+
+@torch.no_grad()
+def test_a_model_tells_what_is_unlike_its_data(trained: tuple[nn.Module, Tensor, Tensor]) -> None:
+    network, X, y = trained
+    model, _ = actgp.convert(network, X[:200], y[:200], num_inducing=20)
+    (layer,) = model.gp_layers
+    torch.testing.assert_close(model.unexplained(X), layer.unexplained(model.backbone(X)))
+    assert model.unexplained(30 * X).min() >= 0
+    layer.horizon = 50.0
+    h = model.backbone(X)
+    prior, beyond = layer.kernel(h[:, :-3], diag=True), layer.beyond.variance(h[:, :-3])
+    A = layer.whiten(h)
+    torch.testing.assert_close(model.unexplained(X), 1 - A.square().sum(1) / (prior + beyond), rtol=1e-3, atol=1e-5)
+    assert (model.unexplained(1e4 * X) > 0.999).all()

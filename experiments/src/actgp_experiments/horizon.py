@@ -1,9 +1,9 @@
 """How far out `forget_beyond` puts a classifier's horizon, chosen by training rows of banana that are left out.
 
 For models of one and three layers, as in the banana experiment, each fifth of the 400 rows is left out in turn. The
-rule: of all factors the smallest one with which the mean log-likelihood of rows that are left out, over folds and depths, is
-at most .002 nats below that without a horizon. Some of these rows lie outside of all that a model was trained on, which
-is what a horizon may cost.
+rule: of all factors the smallest one with which the mean log-likelihood of rows that are left out, over folds and
+depths, is at most .002 nats below that without a horizon. Some of these rows lie outside of all that a model was
+trained on, which is what a horizon may cost.
 """
 
 from collections.abc import Iterator, Sequence
