@@ -92,6 +92,10 @@ def test_the_formula() -> None:
     centred = mu - mu.mean(1, keepdim=True)
     expected = mu / (1.5 * (1 + (0.2 * rho + 0.3 * e**2) * centred.square().sum(1)).sqrt())[:, None]
     torch.testing.assert_close(forgetting(z, mu), expected)
+    forgetting.numbers[0] = 0.5
+    sharper = mu * 2 ** (rho**-2).clamp_max(1)[:, None] / (expected.div(mu).reciprocal() / 1.5)
+    torch.testing.assert_close(forgetting(z, mu), sharper)
+    forgetting.numbers[0] = 1.5
     one = mu[:, :1] / (1.5 * (1 + (0.2 * rho + 0.3 * e**2) * mu[:, 0] ** 2).sqrt())[:, None]
     torch.testing.assert_close(forgetting(z, mu[:, :1]), one)
 

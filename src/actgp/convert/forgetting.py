@@ -1,6 +1,8 @@
 """Logits that are believed less the further an input is from the data: classes stay in order, certainty goes.
 
-    μ(x) ↦ μ(x) / (T √(1 + (γ ρ(x) + γ' e(x)²) ‖μ̃(x)‖² / λ²)),     e(x) = max(0, ρ(x) / ρ̂ − 1)
+    μ(x) ↦ μ(x) / (T(x) √(1 + (γ ρ(x) + γ' e(x)²) ‖μ̃(x)‖² / λ²)),     e(x) = max(0, ρ(x) / ρ̂ − 1)
+
+    T(x) = T for T ≥ 1, and else T^min(1, 1 / ρ(x)²): only where inputs are like the data do logits become longer
 
 μ̃ are the logits less their mean over classes (a single logit as it is). Logits that are off by errors of variance
 τ²(x) come to about μ / √(1 + τ²(x)) under the softmax (MacKay's approximation, but for a constant); here errors are
@@ -171,9 +173,11 @@ def divisor(
     beyond: Tensor | float,
     edge: Tensor | float,
 ) -> Float64[Tensor, " N"]:
-    """T √(1 + (γ ρ + γ' e²) ‖μ̃‖²), for lengths ‖μ̃‖²."""
+    """T(x) √(1 + (γ ρ + γ' e²) ‖μ̃‖²), for lengths ‖μ̃‖²."""
     far = (rho / edge - 1).clamp_min(0).square()
-    return temperature * (1 + (strength * rho + beyond * far) * length).sqrt()
+    log_T = torch.as_tensor(temperature).to(rho).log()
+    log_T = log_T.clamp_min(0) + log_T.clamp_max(0) * rho.pow(-2).clamp_max(1)
+    return log_T.exp() * (1 + (strength * rho + beyond * far) * length).sqrt()
 
 
 def softened(mu: Float[Tensor, "N P"], rho: Float64[Tensor, " N"], *numbers: Tensor | float) -> Float[Tensor, "N P"]:
