@@ -33,6 +33,7 @@ bench-scale: $(INSTALLED)  ## 1e4 to 1e7 generated rows, and strong scaling; man
 report: $(INSTALLED)  ## docs/uci, from what is in results/
 	$(BIN)/actgp report results/uci.jsonl --html docs/uci/report.html --markdown docs/uci/report.md \
 		$(if $(wildcard results/ablation.jsonl),--ablation results/ablation.jsonl) \
+		$(if $(wildcard results/uci_splits.jsonl),--splits results/uci_splits.jsonl) \
 		--banana results/banana.jsonl --images results/images.jsonl --commentary docs/uci/commentary.txt
 
 docs: $(INSTALLED)  ## the documentation site, in site/: open site/index.html; a warning or a broken link is an error

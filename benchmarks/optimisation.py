@@ -98,15 +98,16 @@ class Deep:
 
     Args:
         fresh: After so many evaluations it begins anew; never, if None.
+        options: Of `DeepGPModel`.
     """
 
-    def __init__(self, fresh: int | None = None) -> None:
+    def __init__(self, fresh: int | None = None, **options: Any) -> None:
         self.last: DeepGPModel | None = None
-        self.fresh = fresh
+        self.fresh, self.options = fresh, options
 
     def model(self, X: Tensor, y: Tensor) -> DeepGPModel:
         """Fits, from where it was."""
-        model = DeepGPModel(X, y)
+        model = DeepGPModel(X, y, **self.options)
         anew = self.last is None or (self.fresh is not None and len(X) % self.fresh == 0)
         self.last = (model if anew else model.warm_start(self.last)).fit()
         return self.last
@@ -152,6 +153,7 @@ MODELS: dict[str, Callable[[], Callable[[Tensor, Tensor], AcquisitionFunction]]]
     "SingleTaskGP": Exact,
     "DeepGPModel": Deep,
     "DeepGPModel, anew every 10": lambda: Deep(fresh=10),
+    "DeepGPModel, bend=0.1": lambda: Deep(bend=0.1),
     "DeepGPModel, functions": DeepFunctions,
     "VBLL": LastLayer,
 }
@@ -224,6 +226,7 @@ def _timed(call: Callable[[], T]) -> tuple[float, T]:
 def main(
     seeds: Annotated[int, typer.Option(help="how many runs of each")] = 10,
     model: Annotated[list[str] | None, typer.Option(help="only these")] = None,
+    problem: Annotated[list[str] | None, typer.Option(help="only these")] = None,
     only_times: Annotated[
         bool, typer.Option("--times", help="what fits and posteriors cost, and nothing else")
     ] = False,
@@ -239,12 +242,12 @@ def main(
         store.append(times())
         return
     done = [record["cell"] for record in store.records() if "cell" in record]
-    for seed, problem, name in product(range(seeds), PROBLEMS, model or COMPARED):
-        cell = Cell(problem, name, seed)
+    for seed, function, name in product(range(seeds), problem or PROBLEMS, model or COMPARED):
+        cell = Cell(function, name, seed)
         if asdict(cell) not in done:
             record = run(cell)
             store.append(record)
-            console.print(problem, name, seed, record["regret"][-1], record["cpu_seconds"])
+            console.print(function, name, seed, record["regret"][-1], record["cpu_seconds"])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from actgp_experiments.store import Record
 
 BEGIN, END = "<!-- measured -->", "<!-- end of measured -->"
 COLOURS = {"SingleTaskGP": "0.4", "DeepGPModel": "C0", "DeepGPModel, anew every 10": "C2", "VBLL": "C3"}
-COLOURS |= {"DeepGPModel, functions": "C4"}
+COLOURS |= {"DeepGPModel, functions": "C4", "DeepGPModel, bend=0.1": "C1"}
 
 Curves = dict[str, dict[str, dict[int, NDArray[np.float64]]]]  # of each problem and model, by seed
 

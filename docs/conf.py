@@ -18,7 +18,17 @@ version = release = actgp.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md"]
-exclude_patterns = [".*", "benchmarks", "dist", "experiments", "results", "site", "src", "tests"]  # need not be walked
+exclude_patterns = [
+    ".*",
+    "benchmarks",
+    "dist",
+    "docs/browser",
+    "experiments",
+    "results",
+    "site",
+    "src",
+    "tests",
+]  # need not be walked
 
 myst_heading_anchors = 4  # of headings down to this depth, as GitHub makes them
 

@@ -15,6 +15,7 @@ from actgp.cli import command_line
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [path for path in DOCUMENTS if "node_modules" not in path.parts]  # docs/browser may hold some
 DOCUMENTS.remove(ROOT / "docs" / "uci" / "report.md")  # written by `actgp report`
 WITHOUT_CODE = {"gallery.md", *(path.name for path in (ROOT / "docs" / "api").iterdir())}
 ALONE = [d for d in DOCUMENTS if d.name != "ecosystem.md"]  # that one needs many packages: tests/ecosystem runs it

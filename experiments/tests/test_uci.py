@@ -163,8 +163,8 @@ def test_exact_gps_are_left_out_where_rows_are_too_many() -> None:
 def test_unknown_names_and_too_many_splits_are_refused() -> None:
     with pytest.raises(ValueError, match="a model must be one of NN, .*, got BNN; choose among those"):
         grid_cells(["energy"], ["BNN"], 1, TINY)
-    with pytest.raises(ValueError, match="splits must be between 1 and 5, got 6; choose fewer"):
-        grid_cells(["energy"], ["NN"], 6, TINY)
+    with pytest.raises(ValueError, match="splits must be between 1 and 20, got 21; choose fewer"):
+        grid_cells(["energy"], ["NN"], 21, TINY)
 
 
 def test_the_command_runs_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

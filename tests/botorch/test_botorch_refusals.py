@@ -31,6 +31,8 @@ def test_arguments(X: Tensor) -> None:
         DeepGPModel(X, values(X), num_paths=4, num_functions=33)
     with pytest.raises(ValueError, match="num_layers must be at least 1, got 0"):
         DeepGPModel(X, values(X), num_layers=0)
+    with pytest.raises(ValueError, match="bend must be positive and finite, got 0.0; pass e.g. 1.0"):
+        DeepGPModel(X, values(X), bend=0.0)
 
 
 def test_conditioned_models_are_neither_trained_nor_drawn_from(model: DeepGPModel, X: Tensor) -> None:

@@ -8,9 +8,11 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from gpytorch.kernels import MaternKernel, ScaleKernel
 from torch import Tensor, nn
 
 import actgp
+from actgp.distil.matern import Matern
 
 
 def session(path: Path) -> Any:
@@ -87,3 +89,50 @@ def test_refusals(deep: actgp.DeepGP, rows: Tensor, tmp_path: Path) -> None:
     gpr = actgp.GPR(rows[:20], rows[:20, 0], actgp.ArcCosine(3).double())
     with pytest.raises(TypeError, match="model must be a student, a DeepGP or an estimator with one, got GPR; export"):
         actgp.export(gpr, path, rows)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_matern_kernels(nu: float, scaled: bool, rows: Tensor) -> None:
+    kernel: Any = MaternKernel(nu, ard_num_dims=3)
+    kernel.lengthscale = torch.tensor([[0.5, 1.0, 3.0]])
+    if scaled:
+        kernel = ScaleKernel(kernel)
+        kernel.outputscale = 2.5
+    kernel = kernel.double()
+    with torch.no_grad():
+        wanted = kernel(rows, rows[:20]).to_dense()
+    torch.testing.assert_close(Matern(kernel, rows[:20])(rows), wanted, rtol=1e-6, atol=1e-7)
+
+
+def test_rows_in_single_precision(student: actgp.Student, rows: Tensor, tmp_path: Path) -> None:
+    """As browsers and most services hold them; what lies between is computed in double precision."""
+    path = tmp_path / "student.onnx"
+    assert actgp.export(student, path, rows.float()).difference < 1e-5
+    running, wanted = session(path), student.predict(rows)
+    lower, upper = wanted.interval()
+    for name, own in {"mean": wanted.mean, "std": wanted.std, "lower": lower, "upper": upper}.items():
+        (found,) = running.run([name], {"X": rows.float().numpy()})
+        assert found.dtype == np.float32
+        off = np.abs(found - own.numpy()) / wanted.std.numpy()
+        assert off.max() < 1e-4
+    bad = rows[:2].float()
+    bad[1, 0] = float("nan")
+    for values in running.run(None, {"X": bad.numpy()}):
+        unusable = np.isnan(values.reshape(-1, 2))
+        assert not unusable[:, 0].any()
+    assert np.isnan(running.run(["std"], {"X": bad.numpy()})[0]).tolist() == [False, True]
+    with pytest.raises(
+        Exception, match="Unexpected input data type. Actual: .tensor.double.. , expected: .tensor.float"
+    ):
+        running.run(["mean"], {"X": rows.numpy()})
+
+
+@pytest.mark.filterwarnings("ignore::actgp.FidelityWarning")
+def test_a_student_of_an_exact_gp_does_not_see_round_off(rows: Tensor, tmp_path: Path) -> None:
+    """At rows that it knows no variance is left: what is computed of it is round-off, another one in each program."""
+    rows = rows[:60]
+    layer = actgp.GPLayer(ScaleKernel(MaternKernel(2.5, ard_num_dims=3)), actgp.InducingPoints(rows), 1)
+    model = actgp.DeepGP([layer], actgp.ContaminatedGaussianLikelihood()).double()
+    student = actgp.distill(model, rows, num_places=300, num_steps=20)
+    assert actgp.export(student, tmp_path / "student.onnx", rows).difference < 1e-5

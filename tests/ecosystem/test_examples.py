@@ -10,6 +10,7 @@ import torch
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ecosystem.md").read_text()
 FIRST, *EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+NAMES = {"ax-platform": "ax", "huggingface_hub": "hugging face hub", "mlflow-skinny": "mlflow"}
 SHARED = [block for block in EXAMPLES if "def network" in block or "tempfile" in block]  # others build on these
 
 
@@ -43,5 +44,5 @@ def test_each_row_of_the_table_has_its_release(namespace: dict[str, object]) -> 
     pinned = dict(re.findall(r"^([\w-]+)==(\d+\.\d+)", Path(__file__).with_name("requirements.txt").read_text(), re.M))
     named = dict(re.findall(r"^\| \[([\w ]+)\]\([^)]*\) (\d[\d.]*) \|", PAGE, re.MULTILINE))
     for package, release in pinned.items():
-        name = {"huggingface_hub": "hugging face hub", "mlflow-skinny": "mlflow"}.get(package, package)
+        name = NAMES.get(package, package)
         assert {n.lower(): r for n, r in named.items()}[name] == release

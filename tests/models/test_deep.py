@@ -90,7 +90,8 @@ def test_the_network_is_a_copy_that_can_be_exported() -> None:
     X = inputs(7)
     network = dgp.network()
     before = network(X)
-    exported = torch.export.export(network, (X,), dynamic_shapes=({0: torch.export.Dim("rows", min=2)},)).module()
+    rows = ({0: torch.export.Dim("rows", min=2, max=1_000)},)
+    exported = torch.export.export(network, (X,), dynamic_shapes=rows, strict=False).module()
     torch.testing.assert_close(exported(X), before)
     torch.testing.assert_close(exported(inputs(4)), network(inputs(4)))
     with torch.no_grad():

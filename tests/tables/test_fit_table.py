@@ -8,6 +8,9 @@ from torch import Tensor
 
 import actgp
 from actgp.tables import PLANS
+from actgp.tables.clock import Clock
+from actgp.tables.table import Run
+from actgp.tables.targets import Targets
 
 
 def smooth(X: Tensor) -> Tensor:
@@ -55,7 +58,7 @@ def test_a_small_table_is_predicted_no_worse_than_by_an_exact_gp() -> None:
 
 
 def test_a_large_table_has_a_deep_member(monkeypatch: pytest.MonkeyPatch) -> None:
-    brief = PLANS["fast"]._replace(network_steps=40, deep_steps=20, networks=2)
+    brief = PLANS["fast"]._replace(network_steps=40, deep_steps=20, networks=(2, 2))
     monkeypatch.setitem(PLANS, "balanced", brief)
     monkeypatch.setattr("actgp.tables.table.FEWEST_FOR_DEEP", 300)
     monkeypatch.setattr("actgp.tables.table.HOPELESS", float("inf"))
@@ -83,17 +86,30 @@ def test_nothing_is_put_around_networks_that_are_far_behind(monkeypatch: pytest.
 
 
 def test_of_very_large_tables_gps_of_one_layer_take_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    brief = PLANS["fast"]._replace(network_steps=40, deep_steps=20, networks=2, whole=True)
+    brief = PLANS["fast"]._replace(network_steps=40, deep_steps=20, networks=(2, 2), whole=True)
     monkeypatch.setitem(PLANS, "best", brief)
     monkeypatch.setattr("actgp.tables.members.Recipe", lambda: actgp.Recipe(network_steps=5, num_steps=3))
-    for name, value in (("HOPELESS", float("inf")), ("FEWEST_FOR_DEEP", 200), ("MOST_ROWS", 100)):
+    for name, value in (("HOPELESS", float("inf")), ("FEWEST_FOR_DEEP", 200), ("FEW_ROWS", 80), ("MOST_ROWS", 100)):
         monkeypatch.setattr(f"actgp.tables.table.{name}", value)
     monkeypatch.setattr("actgp.tables.stacking.SMALLEST", 0.0)
     X, y = standardised(300, noise=0.2)
     model, report = actgp.fit_table(X, y, effort="best", generator=torch.Generator().manual_seed(0))
     assert len(report.weights) == 4
     assert report.num_judged == 60  # the same rows for all members
-    assert [member.gp_layers[0].features.num_inducing for member in model.members[:2]] == [100, 100]
+    assert [member.gp_layers[0].features.num_inducing for member in model.members[:2]] == [80, 80]
+
+
+def test_a_gp_of_one_layer_is_fitted_to_all_rows_only_if_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actgp.tables.table.FEW_ROWS", 80)
+    monkeypatch.setattr("actgp.tables.table.FEWEST_FOR_NETWORKS", 1_000)
+    X, y = standardised(120, noise=0.2)
+    run = Run(X, Targets(y), PLANS["fast"], Clock(None), torch.Generator().manual_seed(0), False)
+    better = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    monkeypatch.setattr("actgp.tables.table.stacking_weights", lambda _: better)
+    run.fit()
+    known = [int((~member.densities.isnan()).sum()) for member in run.members]
+    assert known == [120, 80]
+    assert len(run.judged()) == 80
 
 
 def test_the_best_effort_trains_a_deep_gp_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from actgp.tables.cross_fit import (
     together,
 )
 from actgp.tables.evidence import arc_cosine, evidence_maxima, matern
-from actgp.tables.members import gp_member
+from actgp.tables.members import gp_member, gp_prior
 from actgp.tables.one_layer import fit_one_layer
 from actgp.tables.one_layer_labels import fit_labels
 from actgp.tables.stacking import stacking_weights
@@ -182,7 +182,8 @@ def test_several_networks_are_nearer_than_one() -> None:
     g = torch.Generator().manual_seed(0)
     truth, noise = torch.randn(2, 20_000, 1, generator=g, dtype=torch.float64)
     y, shares = truth + 0.3 * noise, torch.tensor([0.6, 0.4], dtype=torch.float64)
-    f = truth + 0.4 * torch.randn(5, 2, 20_000, 1, generator=g, dtype=torch.float64)  # five blends of two
+    by_chance = torch.tensor([0.3, 0.6], dtype=torch.float64).view(2, 1, 1)
+    f = truth + by_chance * torch.randn(5, 2, 20_000, 1, generator=g, dtype=torch.float64)  # five blends of two
     wanted = (y - torch.tensordot(f.mean(0), shares, dims=([0], [0]))).square().mean()
     found = together(f[0], shares, y, 5)
     torch.testing.assert_close((y - found).square().mean(), wanted, rtol=0.03, atol=0.0)
@@ -269,6 +270,7 @@ def test_labels_are_carried_by_a_prior_mean_that_knows_them() -> None:
     f = 2 * X[:, :1]
     y = Targets.of_labels((torch.rand(600, 1, dtype=torch.float64, generator=g) < f.sigmoid()).long()[:, 0])
     h = torch.cat([X, f], dim=1)
-    member = gp_member("GP around networks", h, y, torch.arange(600), g, carried=1)
+    prior = gp_prior("GP around networks", h, y, g, carried=1)
+    member = gp_member(prior, h, y, torch.arange(600))
     assert member.error == pytest.approx(y.error(f), abs=0.01)
     assert (member.model.predict(h).latent_mean - f[:, 0]).abs().max() < 0.6

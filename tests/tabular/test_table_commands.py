@@ -1,6 +1,7 @@
 """fit, predict and show, as they are called."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -136,3 +137,14 @@ def test_python_runs_it_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "actgp", "fit", "--help"], check=True, capture_output=True, text=True)
     for part in ("Examples", "actgp fit prices.csv --target price", "--time-budget"):
         assert part in done.stdout
+
+
+def test_an_interrupt_before_there_is_a_model(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "actgp", "fit", "-", "-t", "y", "-o", str(tmp_path / "y.actgp")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "reading standard input" in process.stderr.readline()  # of which nothing comes
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert "Traceback" not in process.stderr.read()
+    assert list(tmp_path.iterdir()) == []

@@ -23,7 +23,7 @@ from actgp_experiments.datasets import UCI
 from actgp_experiments.figures import FIGURES, write_figures
 from actgp_experiments.horizon import chosen_factor, horizon_choices
 from actgp_experiments.report import write_report
-from actgp_experiments.store import Record, Store, revision, versions
+from actgp_experiments.store import Record, Store, missing_cells, revision, versions
 from actgp_experiments.tables import render_tables, write_tables
 
 run = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True, add_completion=False)
@@ -52,7 +52,7 @@ Networks = Annotated[Path | None, typer.Option(help="The folder of trained netwo
 def uci(
     data: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated. All eight by default.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="A contestant; may be given again. All by default.")] = None,
-    splits: Annotated[int, typer.Option(min=1, max=grid.NUM_SPLITS, help="How many of the five splits.")] = 5,
+    splits: Annotated[int, typer.Option(min=1, max=grid.MOST_SPLITS, help="How many of twenty splits.")] = 5,
     jobs: Jobs = -1,
     dask: Dask = None,
     results: Results = None,
@@ -244,15 +244,25 @@ def ten_tables(
     fast: Annotated[bool, typer.Option("--fast", help="Predict by the small network that each fit teaches.")] = False,
     results: Results = None,
     quick: Quick = False,
+    again: Again = False,
+    table: Annotated[bool, typer.Option(help="Print what is stored as a table (Markdown), and run nothing.")] = False,
 ) -> None:
-    """Tables as people have them, from the file to the page, beside gradient-boosted trees with quantiles."""
+    """Tables as people have them, from the file to the page, beside gradient-boosted trees with quantiles.
+
+    Each result is stored as it comes, and a rerun does what is missing.
+    """
     store = Store(_results_file("ten_tables", results, quick))
-    make_folder(output)
     with plainly(OSError, ValueError):
+        stored = {(record["table"], record["seed"]): record for record in store.records()}
+        if table:
+            console.print(people.markdown(list(stored.values())), markup=False, highlight=False, soft_wrap=True)
+            return
+        wanted = [(name, seed) for name in data or list(people.CASES)]
+        if unknown := [name for name, _ in wanted if name not in people.CASES]:
+            raise ValueError(f"--data must be one of {', '.join(people.CASES)}, got {unknown[0]}; choose among these")
+        make_folder(output)
         store.claim()
-        for name in data or list(people.CASES):
-            if name not in people.CASES:
-                raise ValueError(f"--data must be one of {', '.join(people.CASES)}, got {name}; choose among these")
+        for name, _ in missing_cells(wanted, stored, again=again):
             rows = min(people.QUICK_ROWS, people.CASES[name].rows) if quick else None
             effort: Effort = "fast" if quick else "balanced"
             found = people.run_case(
@@ -322,11 +332,19 @@ def report(
     banana: Annotated[Path | None, typer.Option(help="Results of `actgp run banana`.")] = None,
     ablation: Annotated[Path | None, typer.Option(help="Results of `actgp run ablation`.")] = None,
     images: Annotated[Path | None, typer.Option(help="Results of `actgp run images`.")] = None,
+    splits: Annotated[Path | None, typer.Option(help="Results of `actgp run uci --splits 20`.")] = None,
     commentary: Annotated[Path | None, typer.Option(help="A text to stand under the main table.")] = None,
 ) -> None:
     """Write one self-contained page from stored results: figures, tables, ranks, calibration, cost."""
     with plainly(OSError, ValueError):
         paths = write_report(
-            results, html, markdown, banana=banana, ablation=ablation, images=images, commentary=commentary
+            results,
+            html,
+            markdown,
+            banana=banana,
+            ablation=ablation,
+            images=images,
+            splits=splits,
+            commentary=commentary,
         )
     tell_written(paths)

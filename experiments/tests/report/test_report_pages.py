@@ -215,6 +215,18 @@ def test_a_small_finished_grid_without_extras(tmp_path: Path) -> None:
     assert "1 model on 1 data set with 2 splits" in text
 
 
+def test_more_splits_stand_beside_published_tables(tmp_path: Path) -> None:
+    paths = write_report(
+        grid.write(tmp_path / "uci.jsonl", grid.records()),
+        tmp_path / "report.html",
+        tmp_path / "report.md",
+        splits=grid.write(tmp_path / "splits.jsonl", [r for r in grid.records() if r["model"] == "network"]),
+    )
+    text = paths[1].read_text(encoding="utf-8")
+    # offsets 0, .4, .1, .3, .2 have the mean .2, the standard deviation √.025, and the standard error .0707
+    assert "| network | small (100, 2) | 5 | −2.200 ± 0.071 | 32.0 ± 0.71 |" in text
+
+
 def test_before_any_model_is_complete_there_are_no_ranks(tmp_path: Path) -> None:
     lines = [grid.cell("small", "SVGP", 0), grid.cell("small", "network", 1)]
     page, *_ = write_report(grid.write(tmp_path / "results.jsonl", lines), tmp_path / "index.html")

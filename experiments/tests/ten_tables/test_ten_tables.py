@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import actgp
 from actgp.cli import command_line
 from actgp.distil import distill
-from actgp_experiments.ten_tables import CASES, run_case
+from actgp_experiments.ten_tables import CASES, markdown, run_case
 from actgp_experiments.ten_tables.cases import write_case
 from actgp_experiments.ten_tables.quantiles import LEVELS, log_density_between
 
@@ -67,6 +67,31 @@ def test_quantiles_make_a_density() -> None:
     below = np.cumsum(density) * (grid[1] - grid[0])
     assert below[-1] == pytest.approx(1, abs=2e-3)
     np.testing.assert_allclose(np.interp(quantiles, grid, below), LEVELS, atol=2e-3)
+
+
+def test_the_command_does_what_is_missing_or_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands, ran = importlib.import_module("actgp_experiments.commands"), []
+
+    def run(name: str, folder: Path, **options: object) -> dict[str, object]:
+        ran.append(name)
+        found = {"table": name, "task": "regression", "rows": 5, "seed": 0, "nlpd": 1.0, "nlpd_trees": 2.0}
+        return found | {"RMSE": 1.06, "RMSE_trees": 1.0, "coverage": 0.9, "coverage_trees": 0.8, "fit_cpu_seconds": 3.0}
+
+    monkeypatch.setattr(commands.people, "run_case", run)
+    results = tmp_path / "results.jsonl"
+    command = ["run", "ten-tables", "-o", str(tmp_path), "--results", str(results), "--data", "wide"]
+    for options, wanted in (([], 1), (["--data", "homes"], 2), (["--again"], 2), ([], 2)):
+        assert CliRunner().invoke(command_line(), [*command, *options]).exit_code == 0
+        assert len(ran) == wanted
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    results.write_text("".join(json.dumps(line | {"revision": "another"}) + "\n" for line in lines))
+    for options, wanted in (([], 2), (["--again"], 3)):
+        assert CliRunner().invoke(command_line(), [*command, *options]).exit_code == 0
+        assert len(ran) == wanted
+    shown = CliRunner().invoke(command_line(), [*command, "--table"]).output
+    assert "| wide | 5 | 1.000 | 2.000 | 1.06 | 1 | 90.0% | 80.0% | 3 |" in shown
+    assert shown == markdown(lines) + "\n"
+    assert "NLPD better on 2 of 2, RMSE or accuracy within 5 % on 0." in shown
 
 
 def test_the_command_refuses_other_tables(tmp_path: Path) -> None:

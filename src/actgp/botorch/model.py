@@ -41,12 +41,15 @@ class DeepGPModel(Model, GP, FantasizeMixin):
         train_X: Inputs, [n, d], in the unit cube after the input transform, in float64.
         train_Y: Outcomes, [n, m].
         train_Yvar: Variances of their noise, [n, m], where these are known.
-        num_layers: How many layers; 1 is the exact GP of `SingleTaskGP`.
-        num_inducing: M, the units of each hidden layer.
         covar_module: The kernel of the last layer, one that BoTorch can draw functions with; by default that of
             `SingleTaskGP`.
         outcome_transform: By default `Standardize`; None for none.
         input_transform: One of BoTorch's, such as `Normalize`.
+        num_layers: How many layers; 1 is the exact GP of `SingleTaskGP`.
+        num_inducing: M, the units of each hidden layer.
+        bend: How far hidden layers bend inputs before data are seen: the variance, to begin with and in the median of
+            its prior, where inputs are in [−1, 1]. For a function that changes much faster in some places than in
+            others, 0.1.
         num_paths: How many paths are drawn through the hidden layers.
         num_functions: How many functions the posterior consists of, a multiple of `num_paths`.
         seed: Of what is drawn.
@@ -65,12 +68,13 @@ class DeepGPModel(Model, GP, FantasizeMixin):
         train_X: Float64[Tensor, "n d"],
         train_Y: Float64[Tensor, "n m"],
         train_Yvar: Float64[Tensor, "n m"] | None = None,
-        *,
-        num_layers: int = 2,
-        num_inducing: int = 32,
         covar_module: Kernel | None = None,
         outcome_transform: Any = DEFAULT,
         input_transform: InputTransform | None = None,
+        *,  # Ax gives a model only what may be given by position
+        num_layers: int = 2,
+        num_inducing: int = 32,
+        bend: float = 0.004,
         num_paths: int = 16,
         num_functions: int = 512,
         seed: int = 0,
@@ -78,6 +82,7 @@ class DeepGPModel(Model, GP, FantasizeMixin):
         super().__init__()
         num_layers = checks.integer(num_layers, "num_layers", minimum=1)
         num_inducing = checks.integer(num_inducing, "num_inducing", minimum=1)
+        bend = checks.positive(bend, "bend")
         self.num_paths = checks.integer(num_paths, "num_paths", minimum=1)
         self.num_functions = checks.integer(num_functions, "num_functions", minimum=1)
         self.seed = checks.integer(seed, "seed", minimum=0)
@@ -98,7 +103,7 @@ class DeepGPModel(Model, GP, FantasizeMixin):
         validate_input_scaling(X, Y, Yvar, check_nans_only=covar_module is not None)
         noises = [None] * Y.shape[-1] if Yvar is None else Yvar.unbind(-1)
         outcomes = [
-            outcome_gp(X.shape[-1], num_layers, num_inducing, copy.deepcopy(covar_module), noise, self.seed)
+            outcome_gp(X.shape[-1], num_layers, num_inducing, bend, copy.deepcopy(covar_module), noise, self.seed)
             for noise in noises
         ]
         self.parts = nn.ModuleList(outcomes)

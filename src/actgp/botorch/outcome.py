@@ -34,8 +34,7 @@ from actgp.features import InducingPoints, Whitening, whitening
 from actgp.kernels import ArcCosine
 from actgp.layers import GPLayer, kernel_products
 
-BEND = 0.004  # of inputs in [−1, 1]: the variance of a hidden layer to begin with, and the median of its prior
-BEND_SPREAD, LENGTHSCALE_SPREAD = 1.0, 0.5  # of the logarithms of that variance and of lengthscales, under their priors
+BEND_SPREAD, LENGTHSCALE_SPREAD = 1.0, 0.5  # of the logarithms of `bend` and of lengthscales, under their priors
 
 Weights = tuple[Float64[Tensor, "S M D"], ...]
 
@@ -111,23 +110,27 @@ def outcome_gp(
     input_dim: int,
     num_layers: int,
     num_inducing: int,
+    bend: float,
     covar_module: Kernel | None,
     noise: Float64[Tensor, " N"] | None,
     seed: int,
 ) -> OutcomeGP:
-    """A deep GP that begins as the exact GP of BoTorch's `SingleTaskGP`, a little bent."""
+    """A deep GP that begins as the exact GP of BoTorch's `SingleTaskGP`, a little bent.
+
+    Inputs are in [−1, 1] for hidden layers; `bend` is the variance of these to begin with, and the median of its prior.
+    """
     kernel = get_covar_module_with_dim_scaled_prior(input_dim) if covar_module is None else covar_module
     likelihood = (
         get_gaussian_likelihood_with_lognormal_prior() if noise is None else FixedNoiseGaussianLikelihood(noise)
     )
-    hidden = [_hidden_layer(input_dim, num_inducing, seed + i) for i in range(num_layers - 1)]
+    hidden = [_hidden_layer(input_dim, num_inducing, bend, seed + i) for i in range(num_layers - 1)]
     return OutcomeGP(hidden, kernel, likelihood, ConstantMean()).double()
 
 
-def _hidden_layer(input_dim: int, num_inducing: int, seed: int) -> GPLayer:
+def _hidden_layer(input_dim: int, num_inducing: int, bend: float, seed: int) -> GPLayer:
     kernel = ArcCosine(input_dim)
-    kernel.variance = BEND
-    kernel.register_prior("log_variance_prior", NormalPrior(log(BEND), BEND_SPREAD), "raw_variance")
+    kernel.variance = bend
+    kernel.register_prior("log_variance_prior", NormalPrior(log(bend), BEND_SPREAD), "raw_variance")
     kernel.register_prior("log_lengthscale_prior", NormalPrior(0.0, LENGTHSCALE_SPREAD), "raw_lengthscale")
     points = SobolEngine(input_dim, scramble=True, seed=seed).draw(num_inducing, dtype=torch.float64)
     return GPLayer(kernel, InducingPoints(2 * points - 1), input_dim, "identity")

@@ -4,7 +4,8 @@ from actgp.distil.distill import distill
 from actgp.distil.export import Exported, export
 from actgp.distil.fidelity import FidelityReport, FidelityWarning
 from actgp.distil.javascript import javascript
-from actgp.distil.outputs import Classes, Normals, Outputs, joined, normal_cdf
+from actgp.distil.long_tail import LongTail, lengthened, log_slope, shortened
+from actgp.distil.outputs import Classes, LongTailed, Normals, Outputs, joined, normal_cdf
 from actgp.distil.scaling import Scaling
 from actgp.distil.student import SavedStudent, Student
 from actgp.distil.teacher import Inside, distribution, inside
@@ -15,6 +16,8 @@ __all__ = [
     "FidelityReport",
     "FidelityWarning",
     "Inside",
+    "LongTail",
+    "LongTailed",
     "Normals",
     "Outputs",
     "SavedStudent",
@@ -26,5 +29,8 @@ __all__ = [
     "inside",
     "javascript",
     "joined",
+    "lengthened",
+    "log_slope",
     "normal_cdf",
+    "shortened",
 ]

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from actgp import checks
 from actgp.distil.exact import ExactPaths
-from actgp.distil.outputs import Classes, Outputs
+from actgp.distil.outputs import Classes, LongTailed, Outputs
 from actgp.distil.student import Student
 from actgp.distil.teacher import inside
 from actgp.models import DeepGP
@@ -53,6 +53,8 @@ def named(outputs: Outputs, level: float) -> dict[str, Tensor]:
     lower, upper = outputs.interval(level)
     first = {"mean": outputs.mean, "std": outputs.std, "epistemic_std": outputs.epistemic_std}
     first |= {"aleatoric_std": outputs.aleatoric_std, "lower": lower, "upper": upper}
+    if isinstance(outputs, LongTailed):  # its normals are those of T(y)
+        return first
     return first | {"weights": outputs.weights, "means": outputs.means, "variances": outputs.variances}
 
 

@@ -13,6 +13,8 @@ from actgp.distil.trunk import Along
 REACH = 3.0  # ρ, in multiples of the length that rows have
 BOUND = 4.0
 SMALLEST = 1e-12
+LEAST_SPREAD = 0.1  # that logarithms are divided by: rows of an exact GP have the same variance but for round-off
+SMALLEST_SHARE = 1e-6  # of the prior variance, that is told from nothing: less is round-off
 
 
 class Standardised(nn.Module):
@@ -21,16 +23,18 @@ class Standardised(nn.Module):
     Args:
         values: The rows.
         place: Whether a row is a place; otherwise its columns are numbers of their own.
+        least: What columns are divided by at least.
     """
 
     centre: Tensor
     scale: Tensor
     reach: Tensor
 
-    def __init__(self, values: Float[Tensor, "N D"], *, place: bool) -> None:
+    def __init__(self, values: Float[Tensor, "N D"], *, place: bool, least: Float[Tensor, " D"] | None = None) -> None:
         super().__init__()
         centre, spread = values.mean(0), values.std(0, correction=0)
         scale = torch.where(spread > SMALLEST, spread, torch.ones_like(spread))
+        scale = scale if least is None else torch.maximum(scale, least)
         length = ((values - centre) / scale).square().sum(1).mean().sqrt().clamp_min(1.0)
         self.register_buffer("centre", centre)
         self.register_buffer("scale", scale)
@@ -55,7 +59,10 @@ class Features(nn.Module):
         super().__init__()
         self.x = Standardised(h, place=True)
         self.last = Standardised(along.last, place=True)
-        self.numbers = Standardised(numbers_of(along), place=False)
+        numbers = numbers_of(along)
+        least = torch.full_like(numbers[0], LEAST_SPREAD)
+        least[-along.mean.shape[1] :] = 0.0  # means are no logarithms
+        self.numbers = Standardised(numbers, place=False, least=least)
 
     def forward(self, h: Float[Tensor, "N D"], along: Along) -> Float[Tensor, "N F"]:
         return torch.cat([self.x(h), self.last(along.last), self.numbers(numbers_of(along))], dim=1)
@@ -64,5 +71,5 @@ class Features(nn.Module):
 def numbers_of(along: Along) -> Float[Tensor, "N F"]:
     """Logarithms of what is above zero, and the means."""
     prior = along.prior
-    parts = [along.unexplained / prior + SMALLEST, along.explained / prior + SMALLEST, prior, along.noise]
+    parts = [along.unexplained / prior + SMALLEST_SHARE, along.explained / prior + SMALLEST, prior, along.noise]
     return torch.cat([*(part.log() for part in parts), along.mean], dim=1)

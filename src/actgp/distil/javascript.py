@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, fx
 
 from actgp.distil.export import quiet
-from actgp.distil.outputs import Normals
+from actgp.distil.outputs import Classes
 from actgp.distil.student import Student
 
 RUNTIME = Path(__file__).with_name("student.js")
@@ -28,12 +28,13 @@ STRIDED = ("select", "slice", "permute", "transpose", "t", "expand", "split_with
 
 
 def javascript(student: Student, name: str = "student") -> str:
-    """The source of a script that defines a constant `name` with methods `predict` and `interval`.
+    """The source of a script that defines a constant `name` with methods `predict`, `interval` and `density`.
 
     `student.predict([x₁, …, x_D])` gives an object whose names are those of `Normals`, and `std`, or those of
     `Classes`. Each is an array with a number for each output, or class; `weights`, `means` and `variances` are arrays
-    of such arrays, one for each normal. `student.interval(said, 0.95)` gives `lower` and `upper`, of what `predict` has
-    said. `student.numInputs` is D. A NaN gives NaN, another number of columns an Error.
+    of such arrays, one for each normal; of targets with a long tail, whose T is in `tail`, they are those of T(y).
+    `student.interval(said, 0.95)` gives `lower` and `upper`, of what `predict` has said, and `student.density(said, y)`
+    the density at y of the first output. `student.numInputs` is D. A NaN gives NaN, another number of columns an Error.
 
     Args:
         student: What `distill` gives, without a backbone.
@@ -61,7 +62,8 @@ class _Program:
         centre = student.features.x.centre
         row = torch.zeros(1, len(centre), dtype=centre.dtype)
         with torch.no_grad(), quiet():
-            exported = torch.export.export(student, (row,)).run_decompositions()
+            # Not strictly, which old releases of torch are by default: their compiler does not take students.
+            exported = torch.export.export(student, (row,), strict=False).run_decompositions()
             said = student(row)
         signature = exported.graph_signature
         self.held = {  # constants, by the names of their nodes
@@ -80,7 +82,7 @@ class _Program:
                 self._add(node)
             elif node.op == "output":
                 self.outputs = list(zip(said._fields, (self._number(arg) for arg in node.args[0]), strict=True))
-        self.mixed = MIXED if isinstance(said, Normals) else ()
+        self.mixed = () if isinstance(said, Classes) else MIXED
 
     def described(self) -> dict[str, Any]:
         """What JavaScript reads."""

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from actgp import checks
+from actgp.distil.long_tail import lengthened, log_slope, moments, shortened
 
 HALVINGS = 30  # of the interval that holds a quantile: to the last digit of float32
 
@@ -77,6 +78,66 @@ class Normals(NamedTuple):
         return tuple(found[i] for i in range(len(levels)))
 
 
+class LongTailed(NamedTuple):
+    """A predictive distribution of targets whose T(y) is a mixture of normals (`long_tail`); shapes as in `Normals`.
+
+    Attributes:
+        mean: E[y].
+        epistemic_std: The part of the standard deviation of y that not knowing f has in that of T(y).
+        aleatoric_std: The rest, as a standard deviation.
+        weights: Of each normal of T(y).
+        means: Of each.
+        variances: Of each.
+        tail: What T is.
+    """
+
+    mean: Float[Tensor, "*rows"]
+    epistemic_std: Float[Tensor, "*rows"]
+    aleatoric_std: Float[Tensor, "*rows"]
+    weights: Float[Tensor, "K N *P"]
+    means: Float[Tensor, "K N *P"]
+    variances: Float[Tensor, "K N *P"]
+    tail: Float[Tensor, "*four_P"]
+
+    @classmethod
+    def of(cls, shorter: Normals, tail: Float[Tensor, "*four_P"]) -> "LongTailed":
+        """The distribution of y, by that of T(y)."""
+        _, epistemic, aleatoric, weights, means, variances = shorter
+        mean, std = moments(weights, means, variances, tail)
+        ratio = std / shorter.std
+        return cls(mean, ratio * epistemic, ratio * aleatoric, weights, means, variances, tail)
+
+    @property
+    def std(self) -> Float[Tensor, "*rows"]:
+        """Of y."""
+        return (self.epistemic_std.square() + self.aleatoric_std.square()).sqrt()
+
+    def log_prob(self, y: Tensor) -> Float[Tensor, "*rows"]:
+        """log p(y) = log p(T(y)) + log T′(y), of each output by itself."""
+        return self._shorter.log_prob(shortened(y, self.tail)) + log_slope(y, self.tail)
+
+    def cdf(self, y: Tensor) -> Float[Tensor, "*rows"]:
+        """P(Y ≤ y), of each output by itself."""
+        return self._shorter.cdf(shortened(y, self.tail))
+
+    def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
+        """The central interval that holds y with probability `level`: its lower and upper ends."""
+        lower, upper = self._shorter.interval(level)
+        return lengthened(lower, self.tail), lengthened(upper, self.tail)
+
+    def quantiles(self, levels: tuple[float, ...]) -> tuple[Float[Tensor, "*rows"], ...]:
+        """Those of T(y), where they lead."""
+        return tuple(lengthened(each, self.tail) for each in self._shorter.quantiles(levels))
+
+    @property
+    def _shorter(self) -> Normals:
+        """The distribution of T(y)."""
+        weights, means, variances = self.weights, self.means, self.variances
+        mean = (weights * means).sum(0)
+        std = (weights * (variances + (means - mean).square())).sum(0).sqrt()
+        return Normals(mean, torch.zeros_like(std), std, weights, means, variances)
+
+
 class Classes(NamedTuple):
     """A predictive distribution of labels.
 
@@ -98,21 +159,24 @@ class Classes(NamedTuple):
         return self.probabilities.clamp_min(smallest).log().gather(1, y.long()[:, None])[:, 0]
 
 
-Outputs = Normals | Classes
+Outputs = Normals | LongTailed | Classes
 
 
 def joined(parts: Sequence[Outputs]) -> Outputs:
     """Rows after rows."""
     if isinstance(parts[0], Classes):
         return Classes(*map(torch.cat, zip(*parts, strict=True)))
+    values = [each[:6] for each in parts]
     rows = (0, 0, 0, 1, 1, 1)
-    return Normals(*(torch.cat(each, dim) for each, dim in zip(zip(*parts, strict=True), rows, strict=True)))
+    found = [torch.cat(each, dim) for each, dim in zip(zip(*values, strict=True), rows, strict=True)]
+    if isinstance(parts[0], LongTailed):
+        found.append(parts[0].tail)
+    return type(parts[0])(*found)
 
 
 def in_precision(outputs: Outputs, dtype: torch.dtype) -> Outputs:
     """The same in another precision."""
-    converted = [values.to(dtype) for values in outputs]
-    return Classes(*converted) if isinstance(outputs, Classes) else Normals(*converted)
+    return type(outputs)(*(values.to(dtype) for values in outputs))
 
 
 def normal_cdf(z: Tensor) -> Tensor:

@@ -148,6 +148,21 @@ function quantile(weights, means, variances, p) {
   return (low + high) / 2;
 }
 
+// T(y) of targets with a long tail, its inverse, and its derivative, as actgp.distil.long_tail has them.
+const within = (value, low, high) => Math.min(Math.max(value, low), high);
+
+function shortened(y, [s, b, a, U]) {
+  const u = s * y - b, inside = within(u, 0, U);
+  return s * (Math.log(1 + inside / a) + (u - inside) / (a + inside));
+}
+
+function lengthened(t, [s, b, a, U]) {
+  const v = s * t, inside = within(v, 0, Math.log(1 + U / a)), grown = a * Math.exp(inside);
+  return s * (grown - a + (v - inside) * grown + b);
+}
+
+const slope = (y, [s, b, a, U]) => 1 / (a + within(s * y - b, 0, U));
+
 function makeStudent(program) {
   const values = tensorsOf(program);
 
@@ -158,7 +173,7 @@ function makeStudent(program) {
     }
     const said = {};
     for (const [name, { shape, data }] of run(program, values, x)) {
-      const mixed = program.mixed.includes(name), K = mixed ? shape[0] : 1, P = data.length / K;
+      const mixed = program.mixed.includes(name) || name === "tail", K = mixed ? shape[0] : 1, P = data.length / K;
       const rows = Array.from({ length: K }, (_, k) => [...data.subarray(k * P, (k + 1) * P)]);
       said[name] = mixed ? rows : rows[0];
     }
@@ -166,14 +181,27 @@ function makeStudent(program) {
     return said;
   }
 
+  // Of one output: the weights, means and variances of normals, and what T is; T(y) = y if nothing is said of it.
+  function distribution(said, j) {
+    const mixture = program.mixed.map((name) => said[name].map((row) => row[j]));
+    return [...mixture, said.tail ? said.tail.map((row) => row[j]) : [1, 0, 1, 0]];
+  }
+
+  // The density of one output at y.
+  function density(said, y, j = 0) {
+    const [weights, means, variances, tail] = distribution(said, j), t = shortened(y, tail);
+    const normal = (k) => Math.exp(-0.5 * (t - means[k]) ** 2 / variances[k]) / Math.sqrt(2 * Math.PI * variances[k]);
+    return slope(y, tail) * weights.reduce((sum, w, k) => sum + w * normal(k), 0);
+  }
+
   // The central interval of each output that holds y with the probability `level`.
   function interval(said, level = 0.95) {
     const ends = (p) => said.mean.map((_, j) => {
-      const [weights, means, variances] = program.mixed.map((name) => said[name].map((row) => row[j]));
-      return quantile(weights, means, variances, p);
+      const [weights, means, variances, tail] = distribution(said, j);
+      return lengthened(quantile(weights, means, variances, p), tail);
     });
     return { lower: ends((1 - level) / 2), upper: ends((1 + level) / 2) };
   }
 
-  return { numInputs: program.numInputs, predict, interval };
+  return { numInputs: program.numInputs, predict, interval, density };
 }

@@ -13,7 +13,7 @@ from actgp.distil.features import Features, Standardised
 from actgp.distil.fidelity import FidelityReport
 from actgp.distil.heads import ClassHead, SmallNetwork, ValueHead
 from actgp.distil.mixed_trunk import MixedTrunk, trunk_of
-from actgp.distil.outputs import Outputs, in_precision, joined
+from actgp.distil.outputs import Classes, Normals, Outputs, in_precision, joined
 from actgp.distil.scaling import Scaling
 from actgp.distil.stand_in import WIDTH, LearntTrunk
 from actgp.distil.trunk import Along, Trunk
@@ -26,7 +26,7 @@ ROWS = 2_048  # of a prediction, for each thread: what a layer makes of them sta
 
 
 class Student(nn.Module):
-    """The predictive distribution of a model, in one pass: its `forward` gives a `Normals` or `Classes`.
+    """The predictive distribution of a model, in one pass: its `forward` gives a `Normals`, `LongTailed` or `Classes`.
 
     Made by `distill`, in the precision of the model; what it has learnt is in single precision.
 
@@ -78,7 +78,7 @@ class Student(nn.Module):
         return self.features.x.centre.dtype
 
     def forward(self, X: Tensor) -> Outputs:
-        """A `Normals` or `Classes`, in the precision of X. Nothing is checked: a row with NaN gives NaN."""
+        """The distribution, in the precision of X. Nothing is checked: a row with NaN gives NaN."""
         outputs = in_precision(self.behind(self.enter(X)), X.dtype)
         return outputs if self.scaling is None else self.scaling.outputs(outputs)
 
@@ -87,7 +87,7 @@ class Student(nn.Module):
         X = X if self.scaling is None else self.scaling.inputs(X)
         return X.to(self.dtype) if self.backbone is None else self.backbone(X)
 
-    def behind(self, h: Tensor) -> Outputs:
+    def behind(self, h: Tensor) -> Normals | Classes:
         """What it says of rows of the trunk, in the units of the model."""
         along: Along = self.trunk(h)
         return self.head(along, self.features(h, along))
@@ -115,6 +115,7 @@ class SavedStudent:
         learnt: Whether its means were learnt, and are not those of the structure.
         classes: C; None for real targets.
         scaled: Whether data are scaled.
+        long_tailed: Whether targets are those of a long tail.
         values: All other tensors, one after the other.
         report: How faithful it is.
     """
@@ -125,6 +126,7 @@ class SavedStudent:
     learnt: bool
     classes: int | None
     scaled: bool
+    long_tailed: bool
     values: Tensor
     report: FidelityReport
 
@@ -145,8 +147,9 @@ class SavedStudent:
                 "file holds; export it with actgp.export, or keep its state_dict()"
             )
         classes = len(student.head.logits) if isinstance(student.head, ClassHead) else None
-        learnt, scaled = isinstance(student.trunk, LearntTrunk), student.scaling is not None
-        return cls(student.structure, learnt, classes, scaled, _values(_parts(student)), student.report)
+        learnt, scaling = isinstance(student.trunk, LearntTrunk), student.scaling
+        scales = (scaling is not None, scaling is not None and scaling.tail is not None)
+        return cls(student.structure, learnt, classes, *scales, _values(_parts(student)), student.report)
 
     def student(self) -> Student:
         """The student again."""
@@ -168,7 +171,8 @@ class SavedStudent:
         if self.classes is not None:
             head = ClassHead(width, torch.zeros(self.classes, P))
         own, one = torch.zeros(D), torch.ones(P if self.classes is None else 0)
-        scaling = Scaling(own, own, one, one) if self.scaled else None
+        tail = torch.zeros(4, P) if self.long_tailed else None
+        scaling = Scaling(own, own, one, one, tail) if self.scaled else None
         student = Student(trunk, features, head.to(dtype), None, scaling).requires_grad_(False).eval()
         self._give(_parts(student))
         student.structure, student.report = self.structure, self.report

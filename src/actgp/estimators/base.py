@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from torch import Tensor
 
 from actgp import checks
-from actgp.distil import Classes, Inside, Normals, Scaling, Student, distill, distribution, inside, joined
+from actgp.distil import Inside, Outputs, Scaling, Student, distill, distribution, inside, joined
 from actgp.estimators.columns import Matrix
 from actgp.estimators.encoding import Encoding
 from actgp.estimators.fitted import Fitted
@@ -38,6 +38,7 @@ FEWEST_ROWS = 2  # a single one has no spread to be scaled by
 LARGEST_SEED = 2**31 - 1
 SEED = 0
 ROWS = 2_048  # that are predicted at a time
+SHORTEST = 1e-3  # seconds of a budget that is used up
 
 
 class Rows(NamedTuple):
@@ -52,6 +53,14 @@ class Rows(NamedTuple):
     given: ArrayLike
     columns: Encoding
     numbers: Matrix
+
+    def scaler(self) -> StandardScaler:
+        """What standardises them."""
+        return fitted_scaler(self.numbers, "X", self.columns.outputs, self.columns.flags)
+
+    def standardised(self) -> Tensor:
+        """The numbers, [N, D]."""
+        return torch.from_numpy(self.scaler().transform(self.numbers))
 
 
 class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
@@ -203,14 +212,15 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
         self._store(rows, model, recipe, scaler, inputs)
         self.report_ = result
 
-    def _train_mixture(self, rows: Rows, y: Tensor) -> None:
-        """Fits the default for tables, and stores what came of it."""
+    def _train_mixture(self, rows: Rows, y: Tensor, spent: float = 0.0) -> None:
+        """Fits the default for tables, for which so many seconds are spent already, and stores what came of it."""
         generator, scaler, inputs = self._prepared(rows)
+        left = None if self.time_budget is None else max(SHORTEST, self.time_budget - spent)
         model, report = fit_table(
             inputs,
             y,
             effort=self.effort,
-            time_budget=self.time_budget,
+            time_budget=left,
             generator=generator,
             progress=self.progress,
         )
@@ -220,7 +230,7 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
     def _prepared(self, rows: Rows) -> tuple[torch.Generator, StandardScaler, Tensor]:
         """A source of randomness, what standardises rows, and these standardised."""
         seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
-        scaler = fitted_scaler(rows.numbers, "X", rows.columns.outputs, rows.columns.flags)
+        scaler = rows.scaler()
         return torch.Generator().manual_seed(seed), scaler, torch.from_numpy(scaler.transform(rows.numbers))
 
     def _recipe(self, model: DeepGP) -> Recipe:
@@ -253,14 +263,16 @@ class DGPEstimator(BaseEstimator, metaclass=ABCMeta):
             validate_data(self, X, reset=False, skip_check_array=True)
         return self.columns_.encode(table)
 
-    def predict_dist(self, X: ArrayLike) -> Normals | Classes:
+    def predict_dist(self, X: ArrayLike) -> Outputs:
         """The predictive distribution at each row, in the units of y: as tensors, with what they consist of."""
         inputs = self._inputs(X)
         scaling = inside(self).scaling
         assert scaling is not None
-        parts = [distribution(self.model_.predict(part, self.num_samples), len(part)) for part in inputs.split(ROWS)]
-        outputs = joined(parts)
-        return scaling.outputs(type(outputs)(*(values.cpu() for values in outputs)))
+        parts = []
+        for part in inputs.split(ROWS):
+            said = distribution(self.model_.predict(part, self.num_samples), len(part))
+            parts.append(scaling.outputs(type(said)(*(values.cpu() for values in said))))
+        return joined(parts)
 
     def outlyingness(self, X: ArrayLike) -> NDArray[np.float64]:
         """How unlike the rows of `fit` each row is, from 0 to 1.
@@ -317,4 +329,7 @@ def _inside(estimator: DGPEstimator) -> Inside:
     targets = getattr(estimator, "target_scaler_", None)  # a classifier has none
     parts = [estimator.input_scaler_.mean_, estimator.input_scaler_.scale_]
     parts += [np.zeros(0), np.ones(0)] if targets is None else [targets.mean_, targets.scale_]
-    return Inside(estimator.model_, Scaling(*map(torch.from_numpy, parts)), estimator.num_samples)
+    centre, scale, target_centre, target_scale = map(torch.from_numpy, parts)
+    tail = estimator.target_tail_.values if targets is not None and estimator.target_tail_.changes else None
+    scaling = Scaling(centre, scale, target_centre, target_scale, tail)
+    return Inside(estimator.model_, scaling, estimator.num_samples)

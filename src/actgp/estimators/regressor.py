@@ -8,17 +8,20 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 from torch import Tensor
 
 from actgp import checks
+from actgp.distil import LongTail, LongTailed, lengthened, log_slope, shortened
 from actgp.estimators.base import LARGEST_SEED, DGPEstimator
 from actgp.estimators.fitted import Fitted, Standardisation
+from actgp.estimators.long_tails import long_tail_of
 from actgp.estimators.scaling import fitted_scaler
 from actgp.estimators.targets import check_targets, real_targets
 from actgp.likelihoods import ContaminatedGaussianLikelihood
 from actgp.models import Mixture
 from actgp.persistence import savable
+from actgp.tables.clock import Clock
 
 ROWS = 2_048  # at which functions are evaluated at a time
 
@@ -57,7 +60,8 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         surroundings_: Some rows of X: what `outlyingness` and `feature_relevance_` are computed from.
         student_: What `distill` makes; None before.
         input_scaler_: Standardises X.
-        target_scaler_: Standardises y.
+        target_tail_: T, where targets have a long tail; T(y) = y for most.
+        target_scaler_: Standardises T(y).
         n_features_in_: The number of columns of X.
         feature_names_in_: Their names, if X had names.
 
@@ -74,18 +78,30 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         rows, values = self._checked(X, y, y_numeric=True, multi_output=True)
         values = real_targets(values)
         columns = values.reshape(len(values), -1)  # [N, P]
-        scaler = fitted_scaler(columns, "y", range(columns.shape[1]))
+        names = range(columns.shape[1])
+        scaler, tail, clock = fitted_scaler(columns, "y", names), LongTail.none(columns.shape[1]), Clock(None)
+        if not self._asks_for_one_deep_gp:
+            tail = long_tail_of(rows.standardised(), torch.tensor(columns))
+        if tail.changes:
+            columns = shortened(torch.tensor(columns), tail.values).numpy()
+            scaler = fitted_scaler(columns, "y", names)
         targets = torch.from_numpy(scaler.transform(columns))
         if self._asks_for_one_deep_gp:
             self._train(rows, targets, columns.shape[1], self.layers)
         else:
-            self._train_mixture(rows, targets)
-        self.target_scaler_ = scaler
+            self._train_mixture(rows, targets, clock.seconds)
+        self.target_scaler_, self.target_tail_ = scaler, tail
         self._single_target = values.ndim == 1
         return self
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Values | tuple[Values, Values]:
         """E[y] at each row; with `return_std`, also the standard deviation of y, noise included."""
+        check_is_fitted(self, "model_")
+        if self.target_tail_.changes:
+            said = self.predict_dist(X)
+            assert isinstance(said, LongTailed)
+            mean, std = (self._shaped(self._columns(values)) for values in (said.mean, said.std))
+            return (mean, std) if return_std else mean
         inputs = self._inputs(X)
         if not return_std and isinstance(self.model_, Mixture):
             return self._in_units(self.model_.predict_mean(inputs, self.num_samples))
@@ -132,10 +148,12 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
             raise ValueError(
                 f"y must have {len(scale)} columns, as in fit, got {columns.shape[1]}; select those columns"
             )
-        scaled = torch.from_numpy(self.target_scaler_.transform(columns)).to(next(self.model_.parameters()))
-        # y = μ + s z has the density p(z) / s
+        y_columns, tail = torch.tensor(columns), self.target_tail_.values
+        short = shortened(y_columns, tail).numpy() if self.target_tail_.changes else columns
+        scaled = torch.from_numpy(self.target_scaler_.transform(short)).to(next(self.model_.parameters()))
+        # T(y) = μ + s z has the density p(z) / s, and y that times T′(y)
         density: Values = prediction.log_prob(scaled).cpu().numpy() - np.log(scale).sum()
-        return density
+        return density + log_slope(y_columns, tail).sum(1).numpy()
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
@@ -160,6 +178,8 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
         values = torch.stack(drawn, dim=-1).cpu().numpy()  # [N, P, K]
         scaler = self.target_scaler_
         values = values * scaler.scale_[:, None] + scaler.mean_[:, None]
+        if self.target_tail_.changes:
+            values = lengthened(torch.from_numpy(values).mT, self.target_tail_.values).mT.numpy()
         return values[:, 0] if self._single_target else values
 
     def __sklearn_tags__(self) -> Tags:
@@ -170,10 +190,15 @@ class DGPRegressor(RegressorMixin, DGPEstimator):
     def _fitted(self) -> "FittedRegressor":
         targets = Standardisation.of(self.target_scaler_)
         shared = Fitted.shared(self)
-        return FittedRegressor(**shared, parameters=self, targets=targets, single_target=self._single_target)
+        tail, single = self.target_tail_, self._single_target
+        return FittedRegressor(**shared, parameters=self, targets=targets, tail=tail, single_target=single)
 
     def _in_units(self, values: Tensor) -> Values:
-        return self._shaped(self.target_scaler_.inverse_transform(self._columns(values)))
+        """Quantiles in the units of y; of means only where T(y) = y."""
+        columns = self.target_scaler_.inverse_transform(self._columns(values))
+        if self.target_tail_.changes:
+            columns = lengthened(torch.from_numpy(columns), self.target_tail_.values).numpy()
+        return self._shaped(columns)
 
     def _columns(self, values: Tensor) -> Values:
         """[N, P], also for one output."""
@@ -192,18 +217,20 @@ class FittedRegressor(Fitted):
 
     Attributes:
         parameters: The regressor, of which a file holds the parameters.
-        targets: What standardises y.
+        targets: What standardises T(y).
+        tail: T.
         single_target: Whether y is [N], not [N, P].
     """
 
     parameters: DGPRegressor
     targets: Standardisation
+    tail: LongTail
     single_target: bool
 
     def __post_init__(self) -> None:
         self.check(ContaminatedGaussianLikelihood)
         P = self.model.num_outputs
-        if len(self.targets.mean) != P or (self.single_target and P > 1):
+        if not len(self.targets.mean) == self.tail.values.shape[1] == P or (self.single_target and P > 1):
             raise ValueError(
                 f"the model must have one output for a single target, and as many as there are scales of targets, "
                 f"{len(self.targets.mean)}, got {P}; fit again"
@@ -213,5 +240,6 @@ class FittedRegressor(Fitted):
     def estimator(self) -> DGPRegressor:
         estimator = self.parameters
         self.give(estimator)
-        estimator.target_scaler_, estimator._single_target = self.targets.scaler(), self.single_target
+        estimator.target_scaler_, estimator.target_tail_ = self.targets.scaler(), self.tail
+        estimator._single_target = self.single_target
         return estimator

@@ -107,7 +107,11 @@ class Networks(nn.Module):
     @full_precision
     def forward(self, X: Float[Tensor, "*K N D"]) -> Float[Tensor, "K N P"]:
         """Each network's outputs, at rows of its own [K, N, D], or at the same rows for all, [N, D]."""
-        z = BENT * torch.asinh(X / BENT)
+        return self.of_bent(bent(X))
+
+    @full_precision
+    def of_bent(self, z: Float[Tensor, "*K N D"]) -> Float[Tensor, "K N P"]:
+        """The same of columns that are bent already: for training, which sees each row many times."""
         x = beside_waves(z, self.frequencies, self.phases, self.mixing, self.mixing_bias) * self.factors
         first, *others = self.biases
         x = nn.functional.silu(_affine(x, self.first, first))
@@ -122,6 +126,11 @@ class Networks(nn.Module):
     def blend(self, outputs: Float[Tensor, "GK *N P"]) -> Float[Tensor, "K *N P"]:
         """Σ_g s_g μ_gk."""
         return torch.tensordot(self.shares, outputs.unflatten(0, (len(self.shares), -1)), dims=1)
+
+
+def bent(X: Float[Tensor, "*N D"]) -> Float[Tensor, "*N D"]:
+    """z."""
+    return BENT * torch.asinh(X / BENT)
 
 
 def beside_waves(

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from actgp.distil import Normals
+from actgp.distil import LongTailed, Normals
 from actgp.estimators import DGPClassifier, DGPRegressor
 from actgp.page.quality import probability_below
 from actgp.page.values import MOST_CHOICES, scale_of, written
@@ -49,7 +49,7 @@ def relevance(
 
 
 def residuals(
-    estimator: DGPRegressor, frame: pd.DataFrame, outputs: Normals, y: Values, names: Sequence[str]
+    estimator: DGPRegressor, frame: pd.DataFrame, outputs: Normals | LongTailed, y: Values, names: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Standardised residuals along columns: Φ⁻¹(P(Y ≤ y)), standard normal if predictions are calibrated."""
     below = torch.from_numpy(probability_below(outputs, y).clip(EDGE, 1 - EDGE))

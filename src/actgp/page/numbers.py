@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from actgp.distil import Classes, Normals
+from actgp.distil import Classes, LongTailed, Normals
 from actgp.estimators import DGPClassifier, DGPRegressor
 from actgp.page.columns import most_relevant, relevance, residuals
 from actgp.page.effects import effects, pairs
@@ -73,7 +73,7 @@ def _quality(fitting: Fitting, names: list[str]) -> dict[str, Any]:
             "reliability": reliability(outputs, y),
             "confusion": confusion(outputs.probabilities.numpy(), y),
         }
-    assert isinstance(outputs, Normals)
+    assert isinstance(outputs, Normals | LongTailed)
     assert isinstance(estimator, DGPRegressor)
     return {
         "sample": sample(outputs, y),

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from actgp.distil import Classes, Normals
+from actgp.distil import Classes, LongTailed, Normals
 from actgp.estimators.columns import Matrix
 
 Values = NDArray[np.float64]
@@ -17,7 +17,7 @@ MIDDLE = 0.68  # of intervals whose widths are compared with errors
 FEWEST = 5  # rows in a bin of confidence
 
 
-def probability_below(outputs: Normals, y: Values) -> Values:
+def probability_below(outputs: Normals | LongTailed, y: Values) -> Values:
     """P(Y ≤ y) for each row: uniform, if predictions are calibrated (the probability integral transform)."""
     return outputs.cdf(torch.from_numpy(y).to(outputs.mean)).numpy().astype(np.float64)
 
@@ -30,7 +30,7 @@ def calibration(below: Values) -> dict[str, Any]:
     return {"levels": LEVELS, "covered": covered, "histogram": counts / max(1, len(below)), "rows": len(below)}
 
 
-def widths(outputs: Normals, y: Values) -> dict[str, Any]:
+def widths(outputs: Normals | LongTailed, y: Values) -> dict[str, Any]:
     """Rows in groups, from narrow to wide intervals: half the width that is promised, and the error that is found."""
     lower, upper = (ends.numpy() for ends in outputs.interval(MIDDLE))
     middle, half = (lower + upper) / 2, (upper - lower) / 2

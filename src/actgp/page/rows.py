@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from actgp.distil import Classes, Normals
+from actgp.distil import Classes, LongTailed, Normals, Outputs
 from actgp.page.values import written
 from actgp.tabular.scores import LEVEL
 
@@ -22,7 +22,7 @@ WHY = {
 }
 
 
-def sample(outputs: Normals, y: Values) -> dict[str, Any]:
+def sample(outputs: Normals | LongTailed, y: Values) -> dict[str, Any]:
     """True and predicted targets of some rows."""
     lower, upper = outputs.interval(LEVEL)
     kept = slice(0, MOST_POINTS)
@@ -33,7 +33,7 @@ def sample(outputs: Normals, y: Values) -> dict[str, Any]:
 def least_sure(
     frame: pd.DataFrame,
     said: pd.DataFrame,
-    outputs: Normals | Classes,
+    outputs: Outputs,
     true: Sequence[Any],
     names: Sequence[str],
 ) -> list[dict[str, Any]]:

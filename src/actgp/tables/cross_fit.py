@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from actgp.likelihoods import adapter_of
-from actgp.models.networks import Networks
+from actgp.models.networks import Networks, bent
 from actgp.tables.clock import Clock
 from actgp.training.lbfgs import maximise
 
@@ -35,9 +35,9 @@ STRETCHES = (1.0, 3.0)  # of the frequencies of each group's waves
 FACTORS_RATE, BIASES_RATE = 6.0, 0.1  # relative
 CYCLES = 4
 NUM_INNER = 2  # matrices between hidden layers
-BATCH_SIZE = 128
+BATCH_SIZES, FEW_ROWS = (64, 128), 500  # up to so many rows, and beyond
 VALIDATE_EVERY = 25
-MOST_VALIDATED = 1_000  # rows of a fold
+MOST_VALIDATED = 500  # rows of a fold
 PART_ON_ALL, RATE_ON_ALL, RISING = 0.25, 0.2, 0.1  # of all steps; of the rate; the part of them in which it rises
 LEAST_ERROR = 0.25  # what all networks' squared error is at least taken for, beside that of one of each group
 ROWS = 2_048  # of each network that are left out at a time
@@ -132,7 +132,7 @@ def cross_fit(
         report: Called after each step with the score of left-out rows, as it was last found.
     """
     N, K, G = len(X), num_networks, len(DECAYS)
-    inputs, targets = X.float(), task.targets
+    inputs, targets = bent(X.float()), task.targets
     networks = Networks(G * K, X.shape[1], task.num_outputs, num_inner=NUM_INNER, num_groups=G, generator=generator)
     with torch.no_grad():
         networks.frequencies.mul_(torch.tensor(STRETCHES).repeat_interleave(K).view(-1, 1, 1, 1))
@@ -147,7 +147,7 @@ def cross_fit(
         nonlocal score, best
         if step == 0 or (step + 1) % VALIDATE_EVERY == 0 or is_last:
             with torch.no_grad():
-                errors = task.loss(networks(inputs[judged]), targets[judged]).mean(1).view(G, K).mean(1)
+                errors = task.loss(networks.of_bent(inputs[judged]), targets[judged]).mean(1).view(G, K).mean(1)
             _keep(networks, kept, (errors < best).repeat_interleave(K))
             best_steps[(errors < best).cpu()] = step
             best = torch.minimum(best, errors)
@@ -199,7 +199,7 @@ class Descent:
 
     Args:
         networks: What is trained.
-        inputs: All rows.
+        inputs: All rows, bent.
         task: What they are to say.
         generator: Shuffles rows.
     """
@@ -229,7 +229,8 @@ class Descent:
             clock: What time there is; one step is taken in any case.
             after: Called after each step with its number, and whether it is the last of the steps.
         """
-        batches = Shuffled(rows, min(BATCH_SIZE, rows.shape[1]), self.generator)
+        batch_size = BATCH_SIZES[len(self.inputs) > FEW_ROWS]
+        batches = Shuffled(rows, min(batch_size, rows.shape[1]), self.generator)
         num_steps = int(lengths.max())
         for step in range(num_steps):
             gone = clock.seconds / clock.budget
@@ -249,7 +250,7 @@ class Descent:
         before = {name: p.detach().clone() for name, p in parameters.items()} if (relative < 1).any() else {}
         for group in self.optimiser.param_groups:
             group["lr"] = group["initial_lr"] * rate.item()
-        loss = self.task.loss(self.networks(self.inputs[batch]), self.task.targets[batch]).mean(1).sum()
+        loss = self.task.loss(self.networks.of_bent(self.inputs[batch]), self.task.targets[batch]).mean(1).sum()
         self.optimiser.zero_grad()
         loss.backward()
         with torch.no_grad():
@@ -268,7 +269,7 @@ def _left_out(networks: Networks, inputs: Float[Tensor, "N D"], unseen: Int[Tens
     K, P = networks.num_blends, networks.num_outputs
     found = inputs.new_empty(len(networks.shares), len(inputs), P)
     for rows in unseen.split(ROWS, dim=1):
-        for group, said, own in zip(found, networks(inputs[rows]).split(K), rows.split(K), strict=True):
+        for group, said, own in zip(found, networks.of_bent(inputs[rows]).split(K), rows.split(K), strict=True):
             group[own.flatten()] = said.flatten(0, 1)
     return found
 
@@ -278,15 +279,17 @@ def together(
 ) -> Float[Tensor, "N P"]:
     """Left-out predictions with the errors of the mean of K blends, where f are those of one of them.
 
-    Of networks that differ by chance, with variance V, the mean is nearer to y than each: if
+    Of networks that differ by chance, with variance V_g in each group, the mean is nearer to y than each: with the same
+    error β² beside it in both groups,
 
-        E (y − Σ s_g f_g)² = e² + Σ s_g² V,     V = ½ E (f₁ − f₂)²,
+        E (y − f_g)² = β² + V_g,     E (f₁ − f₂)² = V₁ + V₂,     E (y − Σ s_g f_g)² = e² + Σ s_g² V_g
 
-    then the mean of K such sums has e² + Σ s_g² V / K. Errors are scaled accordingly.
+    and the mean of K such sums has e² + Σ s_g² V_g / K. Errors are scaled accordingly.
     """
+    D = (f[0] - f[1]).square().mean(0)
+    V = (0.5 * (D + (y - f).square().mean(1) - (y - f.flip(0)).square().mean(1))).clamp_min(0.0)  # [2, P]
     r = y - torch.tensordot(shares, f, dims=1)
-    V = 0.5 * (f[0] - f[1]).square().mean(0)
-    gained = (1 - 1 / num_blends) * shares.square().sum() * V
+    gained = (1 - 1 / num_blends) * shares.square() @ V
     ratio = 1 - gained / r.square().mean(0).clamp_min(torch.finfo(y.dtype).tiny)
     return y - ratio.clamp_min(LEAST_ERROR).sqrt() * r
 

@@ -28,10 +28,11 @@ from actgp.linalg import LogDensity
 from actgp.training.lbfgs import maximise
 
 NUM_STEPS = 60
-FEWER_ROWS, MOST_ROWS = 400, 800  # of which the evidence is taken
+TOLERANCE = 1e-5  # a hundredth of a nat, where evidence of some hundred rows is of that order
+MOST_ROWS = 800  # of which the evidence is taken
 LENGTHSCALE_SD, VARIANCE_SD, NOISE_SD = 1.5, 3.0, 3.0
 STARTS = (0.05, 1e-3)  # of σ²
-SAME = 0.2  # difference of log σ² and of log evidence, up to which two maxima are one
+SAME = 0.2  # difference of log σ², up to which two maxima are one
 VARIANCES = {ArcCosine: 0.4, ScaleKernel: 1.0}  # v₀
 JITTER = 1e-8  # relative to the variance: where it would be added only now and then, the evidence would have steps
 FARTHEST = 6.0  # robust standard deviations from the median
@@ -71,27 +72,29 @@ class Maximum(NamedTuple):
     log_evidence: float
 
 
-def evidence_maxima(kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"]) -> list[Maximum]:
-    """Where the evidence, of at most 800 rows all over the data, is largest: one or two places, the higher first.
+def evidence_maxima(
+    kernel: Kernel, X: Float64[Tensor, "N D"], y: Float64[Tensor, "N P"], most_rows: int = MOST_ROWS
+) -> list[Maximum]:
+    """Where the evidence, of some rows all over the data, is largest: one or two places, the higher first.
 
-    With much noise it is climbed with at most 400 rows first, and with all from there: few show what is smooth. A
+    With much noise it is climbed with half of these rows first, and with all from there: few show what is smooth. A
     maximum without noise may not be one with fewer rows.
 
     Args:
         kernel: Where the climb begins; it stays as it is.
         X: Inputs.
         y: Targets.
+        most_rows: Of which it is taken at most.
     """
     y, N, centre = without_outliers(y), len(X), _lengthscales(kernel).detach().log()
-    few, most = slice(None, None, -(-N // FEWER_ROWS)), slice(None, None, -(-N // MOST_ROWS))
+    few, most = slice(None, None, -(-2 * N // most_rows)), slice(None, None, -(-N // most_rows))
     noisy, quiet = (Maximum(copy.deepcopy(kernel), noise, -inf) for noise in STARTS)
     if few != most:
         noisy = _climb(noisy, X[few], y[few], centre, NUM_STEPS)
     found = [_climb(noisy, X[most], y[most], centre, NUM_STEPS), _climb(quiet, X[most], y[most], centre, NUM_STEPS)]
     found.sort(key=attrgetter("log_evidence"), reverse=True)
     higher, lower = found
-    are_one = abs(log(higher.noise / lower.noise)) < SAME and higher.log_evidence - lower.log_evidence < SAME
-    return [higher] if are_one else found
+    return [higher] if abs(log(higher.noise / lower.noise)) < SAME else found
 
 
 def without_outliers(y: Float64[Tensor, "N P"]) -> Float64[Tensor, "N P"]:
@@ -119,7 +122,7 @@ def _climb(
         prior = prior + _normal(variance.log(), log(v0), VARIANCE_SD) + _normal(log_noise, -3.0, NOISE_SD)
         return LogDensity.apply(y, K) + prior
 
-    maximise([*kernel.parameters(), log_noise], objective, num_steps)
+    maximise([*kernel.parameters(), log_noise], objective, num_steps, tolerance=TOLERANCE)
     with torch.no_grad():
         return Maximum(kernel, log_noise.exp().item(), objective().item())
 

@@ -1,7 +1,8 @@
 """The members of a mixture for tables, each fitted and judged by rows that it has not seen."""
 
+import copy
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from gpytorch.kernels import Kernel
@@ -14,7 +15,7 @@ from actgp.layers import GPLayer
 from actgp.models import DeepGP
 from actgp.models.build import deep_gp
 from actgp.tables.around import fit_around
-from actgp.tables.evidence import arc_cosine, evidence_maxima, matern
+from actgp.tables.evidence import MOST_ROWS, arc_cosine, evidence_maxima, matern
 from actgp.tables.one_layer import LeftOut, fit_one_layer
 from actgp.tables.one_layer_labels import fit_labels
 from actgp.tables.targets import Targets
@@ -22,6 +23,7 @@ from actgp.training import Recipe, fit
 
 EXACT = 1_000  # rows up to which every row is an inducing point
 MOST_POINTS = 512  # beyond that
+MOST_TO_CHOOSE = 2_000  # rows that choose between two maxima of the evidence
 HELD_OUT, MOST_HELD_OUT = 0.2, 1_000  # of deep members
 NUM_SAMPLES = 32
 SMALLEST_SIZE = 1e-12
@@ -42,6 +44,11 @@ class Member(NamedTuple):
     densities: Float64[Tensor, " N"]
     error: float
 
+    @property
+    def score(self) -> float:
+        """Their mean."""
+        return self.densities.nanmean().item()
+
 
 class Division(NamedTuple):
     """Rows to train deep members on, and others to judge all members by."""
@@ -50,41 +57,65 @@ class Division(NamedTuple):
     others: Tensor
 
 
-def gp_member(
+class Prior(NamedTuple):
+    """A GP of one layer before it is fitted.
+
+    Attributes:
+        name: In reports.
+        kernel: With the hyper-parameters where the evidence is largest.
+        noise: σ² there.
+        points: Where it is known best.
+        mean: Zero, or carried by the last columns of h.
+    """
+
+    name: str
+    kernel: Kernel
+    noise: float
+    points: Float64[Tensor, "M D"]
+    mean: Literal["zero", "carried"]
+
+
+def gp_prior(
     name: str,
     h: Float64[Tensor, "N H"],
     y: Targets,
-    rows: Int64[Tensor, " n"],
     generator: torch.Generator,
     *,
     carried: int = 0,
-) -> Member:
-    """A GP of one layer, in closed form or by Laplace's approximation.
+    evidence_rows: int = MOST_ROWS,
+) -> Prior:
+    """What a GP of one layer begins with: of two maxima of the evidence the one that predicts left-out rows better.
 
     Args:
         name: Which.
         h: What the layer is given.
         y: Targets.
-        rows: Those that it is fitted to.
         generator: Draws the seed of clusters.
         carried: How many of the last columns of h are the prior mean.
+        evidence_rows: Of which the evidence is taken at most.
     """
-    N, D = len(h), h.shape[1] - carried
-    h, y = h[rows], y[rows]
+    D = h.shape[1] - carried
     z, mu = (h[:, :D], h[:, D:]) if carried else (h, None)
-    kernel = arc_cosine(D) if name.startswith("arc") else matern(D)
     r = y.residuals(mu)
     size = r.square().mean().sqrt().clamp_min(SMALLEST_SIZE)
     seed = int(torch.randint(2**31, (), generator=generator))
     points = z if len(z) <= EXACT else centres(z, MOST_POINTS, seed)
-    fitted = []
-    for found in evidence_maxima(kernel, z, r / size):
+    kernel = arc_cosine(D) if name.startswith("arc") else matern(D)
+    priors = []
+    for found in evidence_maxima(kernel, z, r / size, evidence_rows):
         _enlarge(found.kernel, size**2)
-        layer = GPLayer(found.kernel, InducingPoints(points), y.num_outputs, "carried" if carried else "zero")
-        model = DeepGP([layer], y.likelihood(h.shape[1])).double()
-        left = _fit(model, h, y, found.noise * size.item() ** 2)
-        fitted.append(Member(name, model, _among(N, rows, left.densities), left.error))
-    return max(fitted, key=lambda member: member.densities.nanmean().item())
+        noise = found.noise * size.item() ** 2
+        priors.append(Prior(name, found.kernel, noise, points, "carried" if carried else "zero"))
+    few = torch.arange(min(len(h), MOST_TO_CHOOSE))
+    return priors[0] if len(priors) == 1 else max(priors, key=lambda prior: gp_member(prior, h, y, few).score)
+
+
+def gp_member(prior: Prior, h: Float64[Tensor, "N H"], y: Targets, rows: Int64[Tensor, " n"]) -> Member:
+    """A GP of one layer, in closed form or by Laplace's approximation, fitted to some of the rows."""
+    layer = GPLayer(copy.deepcopy(prior.kernel), InducingPoints(prior.points), y.num_outputs, prior.mean)
+    model = DeepGP([layer], y.likelihood(h.shape[1])).double()
+    left = _fit(model, h[rows], y[rows], prior.noise)
+    return Member(prior.name, model, _among(len(h), rows, left.densities), left.error)
 
 
 def _fit(model: DeepGP, h: Float64[Tensor, "N H"], y: Targets, noise: float) -> LeftOut:

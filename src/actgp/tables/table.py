@@ -20,7 +20,7 @@ from actgp import checks
 from actgp.models import Mixture, Networks
 from actgp.tables.clock import Clock
 from actgp.tables.cross_fit import CrossFit, cross_fit
-from actgp.tables.members import Division, Member, deep_member, divided, gp_member, whole_member
+from actgp.tables.members import Division, Member, Prior, deep_member, divided, gp_member, gp_prior, whole_member
 from actgp.tables.stacking import stacking_weights
 from actgp.tables.targets import Targets
 from actgp.training import ranks
@@ -29,7 +29,8 @@ from actgp.training.progress import progress_bar
 Effort = Literal["fast", "balanced", "best"]
 Stopped = Literal["steps", "time budget", "interrupt"]
 
-MOST_ROWS = 50_000  # that GPs of one layer are fitted to: they hold all of their covariances with the points
+FEW_ROWS = 5_000  # that GPs of one layer are fitted to, to see whether they count for anything
+MOST_ROWS = 50_000  # that they are fitted to if they do: they hold all of their covariances with the points
 FEWEST_FOR_NETWORKS = 30  # rows
 FEWEST_FOR_DEEP = 2_000
 HOPELESS = 4.0  # times the mean squared error of the better GP, from which on nothing is put around networks
@@ -44,23 +45,25 @@ class Plan(NamedTuple):
     """What an effort pays for.
 
     Attributes:
-        networks: K.
+        networks: K, on few rows and on many.
         network_steps: On 2,000 rows; on others in proportion to their number to the power of .75, but from .4 to 2.8
             times as many.
         deep_steps: Of the deep GP around networks, likewise, to 1.5 times; 0 for a single layer on tables of any size.
         whole: Whether a deep GP that is trained from its first layer to its last is a member, too.
+        evidence_rows: Of which the evidence of a GP of one layer is taken.
     """
 
-    networks: int
+    networks: tuple[int, int]
     network_steps: int
     deep_steps: int
     whole: bool
+    evidence_rows: int = 800
 
 
 PLANS: dict[Effort, Plan] = {
-    "fast": Plan(3, 400, 0, False),
-    "balanced": Plan(5, 1_450, 800, False),
-    "best": Plan(10, 4_000, 2_000, True),
+    "fast": Plan((3, 2), 500, 150, False, 400),
+    "balanced": Plan((5, 3), 1_450, 800, False),
+    "best": Plan((10, 5), 4_000, 2_000, True),
 }
 
 
@@ -139,12 +142,9 @@ def fit_table(
         stopped = "interrupt"
     if stopped == "steps" and run.is_cut_short:
         stopped = "time budget"
-    members = [*run.plain, *run.around]
-    densities = torch.stack([member.densities for member in members], dim=1)  # [N, M]
-    judged = densities[~densities.isnan().any(1)]
-    weights = stacking_weights(judged)
+    judged, weights = run.judged(), run.weights()
     model = _mixture(run.plain, run.around, weights, None if run.crossed is None else run.crossed.networks)
-    scores = dict(zip((m.name for m in members), judged.mean(0).tolist(), strict=True))
+    scores = dict(zip((m.name for m in run.members), judged.mean(0).tolist(), strict=True))
     scores["mixture"] = (judged + weights.log()).logsumexp(1).mean().item()
     shares = dict(zip(scores, weights.tolist(), strict=False))
     return model, TableFit(shares, scores, len(judged), stopped, clock.seconds)
@@ -162,7 +162,8 @@ class Run:
         progress: Whether to show progress bars.
 
     Attributes:
-        plain: Members that are given the inputs.
+        priors: Of GPs on the inputs.
+        plain: Members that are given the inputs, those GPs first.
         around: Members around networks.
         crossed: The networks.
         is_cut_short: Whether there would have been more to do, had there been time.
@@ -173,43 +174,76 @@ class Run:
     ) -> None:
         self.X, self.y, self.plan, self.clock = X, y, plan, clock
         self.generator, self.progress = generator, progress
+        self.priors: list[Prior] = []
         self.plain: list[Member] = []
         self.around: list[Member] = []
         self.crossed: CrossFit | None = None
         self.is_cut_short = False
 
+    @property
+    def members(self) -> list[Member]:
+        """All of them."""
+        return [*self.plain, *self.around]
+
+    def judged(self) -> Tensor:
+        """Log densities under each member of the rows that none has seen, [n, M]."""
+        densities = torch.stack([member.densities for member in self.members], dim=1)
+        return densities[~densities.isnan().any(1)]
+
+    def weights(self) -> Tensor:
+        """What members count for."""
+        return stacking_weights(self.judged())
+
     def fit(self) -> None:
-        """Fits one after the other."""
-        N, generator = len(self.X), self.generator
-        rows = torch.arange(N) if N <= MOST_ROWS else torch.randperm(N, generator=generator)[:MOST_ROWS]
+        """Fits one after the other; GPs on the inputs to few rows at first, and to all if they count for something."""
+        N = len(self.X)
+        order = torch.randperm(N, generator=self.generator) if N > FEW_ROWS else torch.arange(N)
+        few, rows = order[:FEW_ROWS], order[:MOST_ROWS]
         for name in ("arc-cosine GP", "Matérn GP"):
             if self.plain and self.clock.left < self.clock.seconds:  # another one takes as long
                 self.is_cut_short = True
-                return
-            self.plain.append(gp_member(name, self.X, self.y, rows, generator))
+                break
+            self.priors.append(self._prior(name, self.X[few], self.y[few]))
+            self.plain.append(gp_member(self.priors[-1], self.X, self.y, few))
         each = self.clock.seconds / len(self.plain)
-        if N < FEWEST_FOR_NETWORKS:
-            return
-        if self.clock.left < 2 * each:
-            self.is_cut_short = True
-            return
+        if FEWEST_FOR_NETWORKS <= N:
+            if self.clock.left < 2 * each:
+                self.is_cut_short = True
+            else:
+                self._fit_networks(few, rows, each)
+        if len(few) < len(rows):
+            self._fit_again(rows, each * len(rows) / len(few))
+
+    def _fit_networks(self, few: Tensor, rows: Tensor, each: float) -> None:
+        """Networks, what is put around them, and what is trained as they are; `each` second goes to a GP."""
+        N = len(self.X)
         deep = self.plan.deep_steps > 0 and N >= FEWEST_FOR_DEEP and self.y.num_classes is None
         crossed = self._crossed(PART_OF_NETWORKS * self.clock.left if deep else self.clock.left - each)
-        division = divided(N, rows, generator) if deep or self.plan.whole else None
+        division = divided(N, few, self.generator) if deep or self.plan.whole else None
         if self._is_hopeful(crossed):
             self._put_around(crossed, rows, division if deep else None)
         if division is not None and self.plan.whole and self.clock.left > 0:
             self.plain.append(whole_member(self.X, self.y, division, self._is_over(), self.generator, self.progress))
 
+    def _fit_again(self, rows: Tensor, each: float) -> None:
+        """GPs that count for something, to more rows, if there is the time: `each` takes so long at most."""
+        for i, weight in enumerate(self.weights()[: len(self.priors)].tolist()):
+            if weight > 0 and self.clock.left < each:
+                self.is_cut_short = True
+            elif weight > 0:
+                self.plain[i] = gp_member(self.priors[i], self.X, self.y, rows)
+
+    def _prior(self, name: str, h: Tensor, y: Targets, carried: int = 0) -> Prior:
+        return gp_prior(name, h, y, self.generator, carried=carried, evidence_rows=self.plan.evidence_rows)
+
     def _crossed(self, seconds: float) -> CrossFit:
         """Networks, as many as there are folds of ten rows or more, in so many seconds."""
         N, clock = len(self.X), Clock(seconds)
+        networks = self.plan.networks[N > FEW_ROWS]
         steps = _steps(self.plan.network_steps, N, 2.8)
         bar = progress_bar("fit table: networks", steps) if self.progress else nullcontext(lambda _: None)
         with bar as report:
-            crossed = cross_fit(
-                self.X, self.y.task(), min(self.plan.networks, N // 10), steps, clock, self.generator, report
-            )
+            crossed = cross_fit(self.X, self.y.task(), min(networks, N // 10), steps, clock, self.generator, report)
         self.is_cut_short |= crossed.is_cut_short
         return crossed
 
@@ -222,7 +256,8 @@ class Run:
         """A GP of one layer; or a deep one, by a division of the rows."""
         h = torch.cat([self.X, crossed.left_out.double()], dim=1)
         if division is None:
-            member = gp_member("GP around networks", h, self.y, rows, self.generator, carried=self.y.num_outputs)
+            prior = self._prior("GP around networks", h[rows], self.y[rows], self.y.num_outputs)
+            member = gp_member(prior, h, self.y, rows)
         else:
             steps = _steps(self.plan.deep_steps, len(h), 1.5)
             member = deep_member(h, self.y, division, steps, self._is_over(), self.generator, self.progress)

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 NOT_DECOMPOSED = (NanError, NotPSDError)  # what gpytorch raises for a covariance that overflowed
+TOLERANCE = 2.2e-9
 BY_STATUS = ("converged", "steps", "stalled")
 
 
@@ -22,6 +23,7 @@ def maximise(
     objective: Callable[[], Tensor],
     num_steps: int,
     report: Callable[[float], None] = lambda _: None,
+    tolerance: float = TOLERANCE,
 ) -> str:
     """Changes parameters in place until the objective converges; ends, also when interrupted, at the last good step.
 
@@ -30,6 +32,7 @@ def maximise(
         objective: Of the parameters as they are.
         num_steps: At most so many.
         report: Called with the objective after each step.
+        tolerance: It has converged where a step gains less than this part of it.
 
     Returns:
         "converged", "steps" when they are used up, or "stalled" when no step improves it.
@@ -77,11 +80,10 @@ def maximise(
         accepted = intermediate_result.x.copy()
         report(-float(intermediate_result.fun))
 
+    options = {"maxiter": num_steps, "ftol": tolerance}
     optimize = importlib.import_module("scipy.optimize")  # only now
     try:
-        result = optimize.minimize(
-            guarded, accepted, jac=True, method="L-BFGS-B", callback=accept, options={"maxiter": num_steps}
-        )
+        result = optimize.minimize(guarded, accepted, jac=True, method="L-BFGS-B", callback=accept, options=options)
     finally:
         assign(accepted)
     return BY_STATUS[result.status]

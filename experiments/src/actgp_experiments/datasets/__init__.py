@@ -19,10 +19,11 @@ from actgp_experiments.datasets.images import Images, load_images
 from actgp_experiments.datasets.regression import Regression, load_regression
 from actgp_experiments.datasets.sources import UCI
 from actgp_experiments.datasets.splitting import Split, splits
-from actgp_experiments.datasets.standardised import NUM_SPLITS, TEST_FRACTION, Standardised, standardised
+from actgp_experiments.datasets.standardised import MOST_SPLITS, NUM_SPLITS, TEST_FRACTION, Standardised, standardised
 
 __all__ = [
     "IMAGE_SETS",
+    "MOST_SPLITS",
     "NUM_SPLITS",
     "TEST_FRACTION",
     "UCI",

@@ -22,12 +22,14 @@ class Besides:
         banana: Results on the banana data.
         ablation: Results of our model with one ingredient taken out at a time.
         images: Results on images.
+        splits: Results on more splits, to be set beside published tables.
     """
 
     commentary: Sequence[str] = ()
     banana: Sequence[Banana] = ()
     ablation: Results | None = None
     images: Sequence[ImageRun] = ()
+    splits: Results | None = None
 
 
 def compose(results: Results, pictures: Path, prefix: str, besides: Besides) -> Document:
@@ -77,6 +79,16 @@ def compose(results: Results, pictures: Path, prefix: str, besides: Besides) -> 
             Heading("In the units of the data"),
             tables.medians(results, models, metrics.NLPD_ORIGINAL, "Median NLPD in the units of the data"),
             tables.medians(results, models, metrics.RMSE_ORIGINAL, "Median RMSE in the units of the data"),
+        ]
+    if besides.splits is not None:
+        blocks += [
+            Heading("Beside published tables"),
+            Paragraph(
+                "More random splits into 90 % to learn from and 10 % to test on, as published tables have them, drawn "
+                "from seed 0 (scikit-learn's ShuffleSplit of the rows in the order of their values, so not the very "
+                "rows of others), in the units of the data: means over splits, and their standard errors."
+            ),
+            tables.means(besides.splits),
         ]
     blocks.append(Heading("What has run"))
     if _is_under_way(results):

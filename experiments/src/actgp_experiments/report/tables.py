@@ -1,6 +1,8 @@
 """The tables of a report: medians, what has run, ranks, winners, pairs of models, cost, and the banana data."""
 
 from collections.abc import Sequence
+from math import sqrt
+from statistics import mean, stdev
 
 from actgp_experiments.report import metrics, ranks
 from actgp_experiments.report.banana import METRICS, Banana
@@ -91,6 +93,26 @@ def banana(kinds: Sequence[Banana]) -> Table:
     )
     title = "Banana data: median over seeds, and quartiles in brackets"
     return Table(title, _head("model", "seeds", *METRICS.values()), rows)
+
+
+def means(results: Results) -> Table:
+    """Log density and RMSE of each model on each data set, in the units of the data, as published tables have them."""
+    rows = []
+    for data in results.data_sets:
+        for model in results.models:
+            if cells := results.of(data, model):
+                density = _mean([-cell.metrics[metrics.NLPD_ORIGINAL.key] for cell in cells], "+.3f")
+                rmse = _mean([cell.metrics[metrics.RMSE_ORIGINAL.key] for cell in cells], "#.3g")
+                entries = (sized(results, data), str(len(cells)), density, rmse)
+                rows.append((_model(model), *map(Entry, entries)))
+    title = "Mean log density (higher is better) and RMSE in the units of the data, ± standard error"
+    return Table(title, _head("model", "data", "splits", "log density", "RMSE"), tuple(rows))
+
+
+def _mean(values: Sequence[float], form: str) -> str:
+    """Mean ± standard error."""
+    error = stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
+    return f"{mean(values):{form}} ± {error:#.2g}".replace("-", "−").replace("+", "")
 
 
 def sized(results: Results, data: str) -> str:

@@ -21,6 +21,7 @@ def write_report(
     banana: Path | None = None,
     ablation: Path | None = None,
     images: Path | None = None,
+    splits: Path | None = None,
     commentary: Path | None = None,
 ) -> list[Path]:
     """Writes what a grid of models × data sets × splits has found, as a page and as Markdown.
@@ -34,6 +35,7 @@ def write_report(
         banana: A file with results on the banana data, one JSON object a line. None leaves them out.
         ablation: A file like the first, of our model with one ingredient taken out at a time. None leaves it out.
         images: A file with results on images, likewise.
+        splits: A file like the first, with more splits, to be set beside published tables. None leaves it out.
         commentary: A file with plain text for under the main table, its paragraphs separated by blank lines.
 
     Returns:
@@ -45,6 +47,7 @@ def write_report(
         banana=[] if banana is None else read_banana(banana),
         ablation=None if ablation is None else read_results(ablation),
         images=[] if images is None else read_images(images),
+        splits=None if splits is None else read_results(splits),
     )
     if markdown is None:
         with TemporaryDirectory() as folder:

@@ -11,12 +11,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from actgp_experiments.baselines import Settings
-from actgp_experiments.datasets import NUM_SPLITS, TEST_FRACTION, Standardised, load_regression, standardised
+from actgp_experiments.datasets import (
+    MOST_SPLITS,
+    NUM_SPLITS,
+    TEST_FRACTION,
+    Standardised,
+    load_regression,
+    standardised,
+)
 from actgp_experiments.metrics import scores
 from actgp_experiments.store import revision, versions
 from actgp_experiments.uci.contestants import builder
 
-__all__ = ["NUM_SPLITS", "TEST_FRACTION", "Cell", "copied", "run_cell", "standardised"]
+__all__ = ["MOST_SPLITS", "NUM_SPLITS", "TEST_FRACTION", "Cell", "copied", "run_cell", "standardised"]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from functools import partial
 from actgp_experiments.baselines import Settings
 from actgp_experiments.datasets import load_regression
 from actgp_experiments.store import Record, Store, is_stale, missing_cells, run_cells
-from actgp_experiments.uci.cells import NUM_SPLITS, TEST_FRACTION, Cell, run_cell
+from actgp_experiments.uci.cells import MOST_SPLITS, TEST_FRACTION, Cell, run_cell
 from actgp_experiments.uci.contestants import ABLATIONS, CONTESTANTS, takes
 
 QUICK = Settings(network_steps=200, posterior_steps=50, exact_steps=20, members=2, samples=10)
@@ -19,8 +19,8 @@ def grid_cells(data: Sequence[str], models: Sequence[str], num_splits: int, sett
     unknown = [name for name in models if name not in known]
     if unknown:
         raise ValueError(f"a model must be one of {', '.join(known)}, got {', '.join(unknown)}; choose among those")
-    if not 1 <= num_splits <= NUM_SPLITS:
-        raise ValueError(f"splits must be between 1 and {NUM_SPLITS}, got {num_splits}; choose fewer")
+    if not 1 <= num_splits <= MOST_SPLITS:
+        raise ValueError(f"splits must be between 1 and {MOST_SPLITS}, got {num_splits}; choose fewer")
     found, models = [], list(dict.fromkeys(models))  # each once
     for name in dict.fromkeys(data):
         rows = int((1 - TEST_FRACTION) * len(load_regression(name).y))

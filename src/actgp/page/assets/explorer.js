@@ -26,7 +26,7 @@ function explorer() {
     if (about.task === "regression") {
       const [low, high] = [said.lower - 0.35 * (said.upper - said.lower), said.upper + 0.35 * (said.upper - said.lower)];
       const at = d3.range(161).map((i) => low + (high - low) * i / 160);
-      const curve = at.map((y) => ({ y, p: d3.sum(said.weights, (w, k) => w[0] * Math.exp(-0.5 * (y - said.means[k][0]) ** 2 / said.variances[k][0]) / Math.sqrt(said.variances[k][0])) }));
+      const curve = at.map((y) => ({ y, p: student.density(said, y) }));
       made = Plot.plot({
         width, height: 150, marginBottom: 34, marginLeft: 12, marginRight: 12, style, x: { label: about.target, ticks: 5, labelArrow: "none" }, y: { axis: null },
         marks: [Plot.areaY(curve.filter((d) => d.y >= said.lower && d.y <= said.upper), { x: "y", y: "p", fill: BLUE, fillOpacity: 0.25 }), Plot.lineY(curve, { x: "y", y: "p", stroke: BLUE }),
