@@ -1,5 +1,7 @@
 # Every target creates .venv by itself. Override PYTHON to choose the interpreter.
 PYTHON ?= python3
+# The first fit loads thousands of files of torch: compiled once, they are there in a second.
+export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 ALONE := .venv-alone/.installed
