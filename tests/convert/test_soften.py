@@ -1,5 +1,6 @@
 """Logits that are believed less away from the data."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import actgp
-from actgp.convert.forgetting import NEAR, PRICE, Forgetting
+from actgp.convert.forgetting import EDGE, NEAR, PRICE, Forgetting, relative
 from actgp.convert.perturbed import BLENDED, SWAPPED, perturbed
 from actgp.several import Inputs
 
@@ -48,19 +49,19 @@ def log_likelihood(logits: Tensor, y: Tensor) -> float:
 def test_an_overconfident_network_is_cooled_and_its_classes_stay(trained: tuple[nn.Module, Tensor, Tensor]) -> None:
     network, X, y = trained
     model, found = softened(trained)
-    assert found.temperature > 1
+    assert found.divisor(1.0) > 1
     assert "logits are divided by" in str(found)
     mean, before = model.mean(X), network(X)
     assert torch.equal(mean.argmax(1), before.argmax(1))
     assert log_likelihood(mean[500:], y[500:]) > log_likelihood(before[500:], y[500:]) + 0.1
-    assert log_likelihood(mean[200:500], y[200:500]) > log_likelihood(before[200:500], y[200:500]) - PRICE
+    assert log_likelihood(mean[200:500], y[200:500]) > log_likelihood(before[200:500], y[200:500])
 
 
 @torch.no_grad()
 def test_far_away_hardly_anything_is_left(trained: tuple[nn.Module, Tensor, Tensor]) -> None:
     network, X, _ = trained
     model, found = softened(trained)
-    assert found.strength > 0
+    assert found.beyond > 0
     far = torch.randn(50, 8, generator=torch.Generator().manual_seed(1)) * 30
     left = model.mean(far).softmax(1).amax(1)
     assert network(far).softmax(1).amax(1).mean() > 0.99
@@ -82,12 +83,20 @@ def test_the_formula() -> None:
     forgetting = Forgetting(points)
     assert torch.equal(forgetting(z, mu), mu)  # at first
     u = forgetting.unlike(z)
-    forgetting.numbers.copy_(torch.tensor([1.5, 0.3, u.median()]))
-    e = (u - u.median()).clamp_min(0) / (u.median() + NEAR)
+    rho = (u + NEAR) / (u.median() + NEAR)
+    edge = rho.quantile(0.7)
+    forgetting.numbers.copy_(torch.stack([torch.tensor(1.5), torch.tensor(0.2), torch.tensor(0.3), edge, u.median()]))
+    e = (rho / edge - 1).clamp_min(0)
+    assert (e > 0).any()
+    assert (e == 0).any()
     centred = mu - mu.mean(1, keepdim=True)
-    expected = mu / (1.5 * (1 + 0.3 * e**2 * centred.square().sum(1)).sqrt())[:, None]
+    expected = mu / (1.5 * (1 + (0.2 * rho + 0.3 * e**2) * centred.square().sum(1)).sqrt())[:, None]
     torch.testing.assert_close(forgetting(z, mu), expected)
-    one = mu[:, :1] / (1.5 * (1 + 0.3 * e**2 * mu[:, 0] ** 2).sqrt())[:, None]
+    forgetting.numbers[0] = 0.5
+    sharper = mu * 2 ** (rho**-2).clamp_max(1)[:, None] / (expected.div(mu).reciprocal() / 1.5)
+    torch.testing.assert_close(forgetting(z, mu), sharper)
+    forgetting.numbers[0] = 1.5
+    one = mu[:, :1] / (1.5 * (1 + (0.2 * rho + 0.3 * e**2) * mu[:, 0] ** 2).sqrt())[:, None]
     torch.testing.assert_close(forgetting(z, mu[:, :1]), one)
 
 
@@ -99,8 +108,8 @@ def test_a_network_that_is_right_about_itself_keeps_its_logits() -> None:
     y = torch.multinomial(network(X).softmax(1), 1, generator=torch.Generator().manual_seed(1))[:, 0]
     model, _ = actgp.convert(network, X[:200], y[:200])
     found = actgp.soften(model, X[200:], y[200:])
-    assert found.temperature <= 1.2
-    assert log_likelihood(model.mean(X[200:]), y[200:]) > log_likelihood(network(X[200:]), y[200:]) - PRICE
+    assert 0.8 < found.divisor(1.0) < 1.25
+    assert log_likelihood(model.mean(X[200:]), y[200:]) > log_likelihood(network(X[200:]), y[200:]) * (1 + PRICE)
 
 
 def test_it_can_be_done_again(trained: tuple[nn.Module, Tensor, Tensor]) -> None:
@@ -127,7 +136,7 @@ def test_one_logit(trained: tuple[nn.Module, Tensor, Tensor]) -> None:
     network[0].weight.mul_(20)
     labels = (y == 0).long()
     model, _ = actgp.convert(network, X[:200], labels[:200])
-    assert actgp.soften(model, X[200:], labels[200:]).temperature > 1
+    assert actgp.soften(model, X[200:], labels[200:]).divisor(1.0) > 1
     assert torch.equal(model.mean(X) > 0, network(X) > 0)
 
 
@@ -160,15 +169,50 @@ def test_refusals(trained: tuple[nn.Module, Tensor, Tensor]) -> None:
 
 @torch.no_grad()
 def test_held_out_rows_set_the_bounds(trained: tuple[nn.Module, Tensor, Tensor]) -> None:
-    """As they are, they lose next to nothing to the temperature; a quarter of them are divided by more."""
+    """Beyond the edge, where a hundredth of them are, they lose next to nothing; T and γ are worth their prior."""
     network, X, y = trained
     model, found = softened(trained)
-    held = X[200:500]
-    cooled = network(held) / found.temperature
-    divided = cooled.norm(dim=1) / model.mean(held).norm(dim=1)
-    assert (divided > 1 + 1e-5).double().mean().item() == pytest.approx(0.25, abs=0.02)
-    gain = log_likelihood(model.mean(held), y[200:500]) - log_likelihood(cooled, y[200:500])
-    assert gain > -PRICE - 1e-6
+    held, labels = X[200:500], y[200:500]
+    forgetting = model.backbone.forgetting
+    z = model.backbone(held)[:, :-3]
+    u = forgetting.unlike(z)
+    rho = relative(u, u.median())
+    assert rho.quantile(EDGE).item() == pytest.approx(found.edge, rel=1e-3)
+    with_all = log_likelihood(model.mean(held), labels)
+    forgetting.numbers[2] = 0  # γ'
+    without = log_likelihood(model.mean(held), labels)
+    assert with_all > without * (1 + PRICE) - 1e-6
+    assert without > log_likelihood(network(held), labels) + 0.05
+
+
+@torch.no_grad()
+def test_t_and_its_growth_are_the_most_probable_ones(trained: tuple[nn.Module, Tensor, Tensor]) -> None:
+    _, X, y = trained
+    model, found = softened(trained)
+    forgetting, held, labels = model.backbone.forgetting, X[200:500], y[200:500]
+    forgetting.numbers[2] = 0
+    size = found.strength / forgetting.numbers[1].item()
+
+    def value(T: float, strength: float) -> float:
+        forgetting.numbers[:2] = torch.tensor([T, strength / size])
+        prior = -math.log1p((math.log(T) / 0.15) ** 2) - strength
+        return 300 * log_likelihood(model.mean(held), labels) + prior
+
+    best = value(found.temperature, found.strength)
+    for factor in (0.9, 1.1):
+        assert value(found.temperature * factor, found.strength) < best + 1e-3
+        assert value(found.temperature, found.strength * factor) < best + 1e-3
+
+
+@torch.no_grad()
+def test_sure_ones_become_surer_where_they_are_right() -> None:
+    """A network whose logits are all half of what they ought to be."""
+    X, _ = data(2_000)
+    network = nn.Linear(8, 3)
+    y = torch.multinomial((2 * network(X)).softmax(1), 1, generator=torch.Generator().manual_seed(1))[:, 0]
+    model, _ = actgp.convert(network, X[:200], y[:200])
+    found = actgp.soften(model, X[200:], y[200:])
+    assert found.divisor(1.0) < 0.8
 
 
 @torch.no_grad()
@@ -211,3 +255,18 @@ def test_layers_that_give_no_vectors_are_refused() -> None:
         actgp.convert(network, X, y, layers=("0", "last"))
     with pytest.raises(ValueError, match=r"must give a tensor \[N, C, …\] when .*, got shape \[80\] from '1'; name"):
         actgp.convert(network, X, y, layers=("1",))
+
+
+@torch.no_grad()
+def test_a_model_tells_what_is_unlike_its_data(trained: tuple[nn.Module, Tensor, Tensor]) -> None:
+    network, X, y = trained
+    model, _ = actgp.convert(network, X[:200], y[:200], num_inducing=20)
+    (layer,) = model.gp_layers
+    torch.testing.assert_close(model.unexplained(X), layer.unexplained(model.backbone(X)))
+    assert model.unexplained(30 * X).min() >= 0
+    layer.horizon = 50.0
+    h = model.backbone(X)
+    prior, beyond = layer.kernel(h[:, :-3], diag=True), layer.beyond.variance(h[:, :-3])
+    A = layer.whiten(h)
+    torch.testing.assert_close(model.unexplained(X), 1 - A.square().sum(1) / (prior + beyond), rtol=1e-3, atol=1e-5)
+    assert (model.unexplained(1e4 * X) > 0.999).all()

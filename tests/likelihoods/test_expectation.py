@@ -120,3 +120,22 @@ class Expected(torch.nn.Module):
 
     def forward(self, y: torch.Tensor, latent: Latent) -> torch.Tensor:
         return adapter_of(self.likelihood).expected_log_prob(y, latent)
+
+
+@pytest.mark.parametrize("sd", [0.01, 0.05, 0.2, 1.0])
+def test_class_probabilities_of_nearly_known_logits(sd: float, generator: torch.Generator) -> None:
+    """Two classes: E[p] is an integral over one difference of logits, which quadrature knows; rows do not mix."""
+    mean = torch.randn(30, 2, dtype=torch.float64, generator=generator)
+    variance = torch.full_like(mean, sd**2)
+    variance[0] = 4.0  # a row that needs more points than the others
+    adapter = adapter_of(SoftmaxLikelihood(num_classes=2, num_features=2, mixing_weights=False))
+    found = adapter.moments(Latent(mean[None], variance[None]))
+    x = torch.linspace(-8, 8, 4_001, dtype=torch.float64)
+    weights = (-0.5 * x**2).softmax(0)
+    difference = (mean[:, 0] - mean[:, 1])[:, None] + variance.sum(1).sqrt()[:, None] * x
+    p = difference.sigmoid()
+    exact = (p @ weights, (p.square() @ weights) - (p @ weights).square())
+    torch.testing.assert_close(found.mean[:, 0], exact[0], rtol=0, atol=2e-4)
+    torch.testing.assert_close(found.epistemic[:, 0], exact[1], rtol=0.05, atol=1e-5)
+    alone = adapter.moments(Latent(mean[None, 3:4], variance[None, 3:4]))
+    torch.testing.assert_close(alone.mean[0], found.mean[3])

@@ -4,11 +4,12 @@ import pytest
 import torch
 from gpytorch.likelihoods import BernoulliLikelihood, Likelihood, SoftmaxLikelihood
 from gpytorch.priors import LogNormalPrior
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import actgp
 from actgp.likelihoods import adapter_of
+from actgp.training.closed_form import MOST_LABELS
 from actgp.training.data import Batch
 from actgp.training.logits import PRICE, fit_logits, log_density
 
@@ -126,3 +127,15 @@ def test_single_rows_will_do() -> None:
     objectives = fit_logits(model, rows(1), rows(1, 1))
     assert len(objectives) > 2
     assert torch.isfinite(model.predict(rows(5)[0]).probabilities).all()
+
+
+def test_of_many_labels_some_go_through_the_network() -> None:
+    N = MOST_LABELS + 100
+    g = torch.Generator().manual_seed(0)
+    X, y = torch.randn(N, 2, generator=g), torch.randint(2, (N,), generator=g)
+    network = nn.Linear(2, 2)
+    model, _ = actgp.convert(network, X[:50], y[:50], num_inducing=10, generator=g)
+    seen: list[int] = []
+    model.backbone.register_forward_hook(lambda module, inputs, outputs: seen.append(len(outputs)))
+    actgp.fit(model, X, y, held_out=(X[:30], y[:30]), generator=g, progress=False)
+    assert sum(seen) == MOST_LABELS + 30

@@ -21,6 +21,7 @@ from actgp_experiments import uci as grid
 from actgp_experiments.baselines import Settings
 from actgp_experiments.datasets import UCI
 from actgp_experiments.figures import FIGURES, write_figures
+from actgp_experiments.horizon import chosen_factor, horizon_choices
 from actgp_experiments.report import write_report
 from actgp_experiments.store import Record, Store, missing_cells, revision, versions
 from actgp_experiments.tables import render_tables, write_tables
@@ -156,6 +157,18 @@ def image_choices(
                 store.append(record)
                 shifts = ", ".join(f"{shift} {value:.3f}" for shift, value in record["shifts"].items())
                 console.print(f"[dim]{name} {seed} {record['option']}: {shifts}[/dim]", highlight=False)
+
+
+@run.command()
+def horizon(results: Results = None) -> None:
+    """How far out `forget_beyond` puts the horizon, by rows of banana's training part that are left out."""
+    store = Store(results or Path("results") / "horizon.jsonl")
+    store.claim()
+    records = []
+    for record in horizon_choices():
+        records.append(record)
+        store.append(record)
+    console.print(f"the factor of the largest radius: {chosen_factor(records):g}")
 
 
 @run.command()

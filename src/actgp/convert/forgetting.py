@@ -1,6 +1,8 @@
-"""Logits that a network is believed less the further an input is from the data: classes stay in order, certainty goes.
+"""Logits that are believed less the further an input is from the data: classes stay in order, certainty goes.
 
-    μ(x) ↦ μ(x) / (T √(1 + γ e(x)² ‖μ̃(x)‖² / λ²)),     e(x) = max(0, u(z(x)) − ū) / (ū + .01)
+    μ(x) ↦ μ(x) / (T(x) √(1 + (γ ρ(x) + γ' e(x)²) ‖μ̃(x)‖² / λ²)),     e(x) = max(0, ρ(x) / ρ̂ − 1)
+
+    T(x) = T for T ≥ 1, and else T^min(1, 1 / ρ(x)²): only where inputs are like the data do logits become longer
 
 μ̃ are the logits less their mean over classes (a single logit as it is). Logits that are off by errors of variance
 τ²(x) come to about μ / √(1 + τ²(x)) under the softmax (MacKay's approximation, but for a constant); here errors are
@@ -8,16 +10,16 @@ relative to the logits, and grow with what the input is unlike. That is measured
 fraction of its prior variance that inducing points leave unexplained, with the directions ŵ_m of these points and x̂ of
 [z, 1] and the shape s of its kernel
 
-    u = 1 − ‖L⁻¹ s(Ŵ x̂)‖²,     L Lᵀ = s(Ŵ Ŵᵀ)
+    u = 1 − ‖L⁻¹ s(Ŵ x̂)‖²,     L Lᵀ = s(Ŵ Ŵᵀ),     ρ = (u + .001) / (ū + .001)
 
-ū is its 75 % quantile on held-out rows (a hundredth is added for few inputs, where u is next to nothing), so that most
-of what is like the data keeps its logits, and λ² the mean of ‖μ̃‖² there. Where γ is large, logits are no longer than
-λ / (√γ e), however sure the network is.
+On held-out rows ū is the median of u, ρ̂ the 99 % quantile of ρ, and λ² the mean of ‖μ̃‖². So γ is for all inputs, γ' for
+those that are unlike nearly all of the data: there logits are no longer than λ / (√γ' e), however sure the network is.
 
-T and γ are chosen by rows that the network was not trained on. T gives them, as they are, the largest log-likelihood;
-it is one unless that is better by two standard errors. γ has the largest mean log-likelihood of these rows as they are
-and perturbed (`perturbed`), among those with which rows as they are lose at most .0003 nats, and none of the perturbed
-ones more than .001.
+All three are chosen by rows that the network was not trained on. T and γ are the most probable ones given these rows,
+with a Cauchy distribution of scale .15 for log T and an exponential one of mean 1 for γ: T < 1 < T √(1 + γ ρ) is usual,
+sharper logits where the network knows the likes of an input well. γ' has the largest mean log-likelihood of these rows
+as they are and perturbed (`perturbed`), among those with which the mean loss −log p(y) of rows as they are grows by at
+most 1 %, and that of no perturbed ones by more than 3 %.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,14 +34,15 @@ from actgp.kernels import ArcCosine
 from actgp.likelihoods import LikelihoodAdapter, adapter_of
 from actgp.linalg import invert, stable_cholesky
 from actgp.sphere import lift, project
+from actgp.training.lbfgs import maximise
 
-TEMPERATURES = (1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
-STRENGTHS = (0.0, *(0.01 * 1.6**i for i in range(27)))  # γ
-USUAL = 0.75  # the quantile of u beyond which logits are believed less
-PRICE, PRICE_OF_PERTURBED = 3e-4, 1e-3  # nats for each row
-CERTAIN = 2.0  # standard errors by which a temperature has to be better than one
+STRENGTHS = (0.0, *(0.01 * 1.6**i for i in range(23)))  # γ'
+EDGE = 0.99  # the quantile of ρ from which on γ' counts
+PRICE, PRICE_OF_PERTURBED = 0.01, 0.03  # of the mean loss −log p(y)
+SPREAD, USUAL = 0.15, 1.0  # scale of the prior of log T, mean of that of γ
+NUM_STEPS = 40  # of L-BFGS
 JITTER = 1e-6  # relative: L⁻¹ is kept in the network's precision
-NEAR = 0.01  # of the prior variance
+NEAR = 1e-3  # of the prior variance
 TINY = 1e-12
 
 
@@ -53,25 +56,33 @@ class Softening(NamedTuple):
 
     Attributes:
         temperature: T.
-        strength: γ.
+        strength: γ, of what makes inputs unlike each other among the data.
+        beyond: γ', of what makes them unlike nearly all of the data.
+        edge: ρ̂, from which on it counts.
 
     Example:
         >>> import actgp, torch
         >>> net, X = torch.nn.Linear(2, 3), torch.randn(100, 2)
         >>> labels = torch.randint(3, (100,))
         >>> model, report = actgp.convert(net, X, labels)
-        >>> actgp.soften(model, X, labels).temperature >= 1
+        >>> actgp.soften(model, X, labels).temperature > 0
         True
     """
 
     temperature: float
     strength: float
+    beyond: float
+    edge: float
+
+    def divisor(self, unlike: float) -> float:
+        """What logits of the usual length are divided by, where u is so many times its median."""
+        return float(divisor(torch.tensor(unlike).double(), torch.ones(()).double(), *self))
 
     def __str__(self) -> str:
-        twice = (1 + self.strength) ** 0.5  # e = 1, at the usual length
+        far = 2 * self.edge
         return (
-            f"logits are divided by {self.temperature:.3g}, and where inputs are twice as unlike the data as usual by "
-            f"{self.temperature * twice:.3g}"
+            f"logits are divided by {self.divisor(1.0):.3g}, and by {self.divisor(far):.3g} where inputs are {far:.2g} "
+            "times as unlike the data as usual"
         )
 
 
@@ -93,7 +104,7 @@ class Forgetting(nn.Module):
         L = stable_cholesky(shape(directions @ directions.T), JITTER).L
         self.register_buffer("directions", directions.to(points))
         self.register_buffer("whitening", invert(L).to(points))
-        self.register_buffer("numbers", points.new_tensor([1.0, 0.0, 1.0]))  # T, γ/λ², ū
+        self.register_buffer("numbers", points.new_tensor([1.0, 0.0, 0.0, 1.0, 1.0]))  # T, γ/λ², γ'/λ², ρ̂, ū
 
     @classmethod
     def unset(cls, tensors: dict[str, Tensor]) -> "Forgetting":
@@ -102,60 +113,76 @@ class Forgetting(nn.Module):
         return cls(torch.eye(M, d - 1))
 
     def forward(self, z: Float[Tensor, "N D"], mu: Float[Tensor, "N P"]) -> Float[Tensor, "N P"]:
-        temperature, strength, typical = self.numbers.double()
-        return softened(mu, beyond(self.unlike(z), typical), temperature, strength)
+        *numbers, typical = self.numbers.double()
+        return softened(mu, relative(self.unlike(z), typical), *numbers)
 
     def unlike(self, z: Float[Tensor, "N D"]) -> Float64[Tensor, " N"]:
-        """u."""
-        t = project(lift(z.double())).direction @ self.directions.double().T  # [N, M]
-        return (1 - (self.shape(t) @ self.whitening.double().T).square().sum(1)).clamp_min(TINY)
+        """u, from products in the network's precision: rounding is far below the thousandth that is added in ρ."""
+        t = project(lift(z)).direction @ self.directions.T  # [N, M]
+        return (1 - (self.shape(t) @ self.whitening.T).square().sum(1)).double().clamp_min(TINY)
 
     @torch.no_grad()
-    def choose(self, rows: Iterator[tuple[Tensor, Tensor]], y: Tensor, likelihood: Likelihood) -> Softening:
-        """Chooses T and γ.
+    def choose(
+        self,
+        held_out: tuple[Tensor, Tensor],
+        y: Tensor,
+        perturbed: Iterator[tuple[Tensor, Tensor]],
+        likelihood: Likelihood,
+    ) -> Softening:
+        """Chooses T, γ and γ'.
 
         Args:
-            rows: Pairs (z, μ) of held-out rows, first as they are, then perturbed.
+            held_out: z and μ of held-out rows.
             y: Their labels.
-            likelihood: Of these.
+            perturbed: Those of the first of these rows, perturbed in several ways.
+            likelihood: Of the labels.
         """
-        versions = [(self.unlike(z), mu.double()) for z, mu in rows]
-        unlike, mu = (torch.cat(values) for values in zip(*versions, strict=True))
-        first, typical = versions[0][1], versions[0][0].quantile(USUAL)
-        size = lengths(first).mean().clamp_min(TINY)
-        far, adapter = beyond(unlike, typical), adapter_of(likelihood)
+        adapter, u, first = adapter_of(likelihood), self.unlike(held_out[0]), held_out[1].double()
+        typical, size = u.median(), lengths(first).mean().clamp_min(TINY)
+        rho = relative(u, typical)
+        edge = rho.quantile(EDGE)
+        temperature, strength = _most_probable(adapter, first, rho, size, y)
+        versions = [(first, rho), *((mu.double(), relative(self.unlike(z), typical)) for z, mu in perturbed)]
 
-        def scores(temperature: float, strength: float) -> Float64[Tensor, " K"]:
-            return _scores(adapter, softened(mu, far, temperature, strength / size), y)
+        def scores(beyond: float) -> Float64[Tensor, " K"]:
+            numbers = (temperature, strength / size, beyond / size, edge)
+            values = (adapter.conditional_log_prob(softened(mu, rho, *numbers), y[: len(mu)]) for mu, rho in versions)
+            return torch.stack([value.mean() for value in values])
 
-        def cools(temperature: float) -> bool:
-            better = adapter.conditional_log_prob(first / temperature, y) - adapter.conditional_log_prob(first, y)
-            return temperature == 1 or bool(better.mean() > CERTAIN * better.std() / len(better) ** 0.5)
-
-        temperature = max(filter(cools, TEMPERATURES), key=lambda T: scores(T, 0.0)[0].item())
-        alone = scores(temperature, 0.0)
+        alone = scores(0.0)
         price = torch.full_like(alone, PRICE_OF_PERTURBED)
         price[0] = PRICE
-        found = {strength: scores(temperature, strength) for strength in STRENGTHS}
-        allowed = {
-            strength: values.mean().item() for strength, values in found.items() if (values >= alone - price).all()
-        }
-        best = Softening(temperature, max(allowed, key=lambda strength: allowed[strength]))
-        self.numbers.copy_(torch.stack([typical.new_tensor(best.temperature), best.strength / size, typical]))
-        return best
+        least = alone * (1 + price)
+        found = {beyond: scores(beyond) for beyond in STRENGTHS}
+        allowed = {beyond: values.mean().item() for beyond, values in found.items() if (values >= least).all()}
+        best = max(allowed, key=lambda beyond: allowed[beyond])
+        self.numbers.copy_(torch.stack([temperature, strength / size, best / size, edge, typical]))
+        return Softening(temperature.item(), strength.item(), best, edge.item())
 
 
-def beyond(unlike: Float64[Tensor, " N"], typical: Tensor) -> Float64[Tensor, " N"]:
-    """e²."""
-    return ((unlike - typical).clamp_min(0) / (typical + NEAR)).square()
+def relative(unlike: Float64[Tensor, " N"], typical: Tensor) -> Float64[Tensor, " N"]:
+    """ρ."""
+    return (unlike + NEAR) / (typical + NEAR)
 
 
-def softened(
-    mu: Float[Tensor, "N P"], far: Float[Tensor, " N"], temperature: Tensor | float, strength: Tensor
-) -> Float[Tensor, "N P"]:
-    """The formula above, for e² and γ/λ²."""
-    scale = temperature * (1 + strength * far * lengths(mu.double())).sqrt()
-    return mu / scale.unsqueeze(-1).to(mu)
+def divisor(
+    rho: Float64[Tensor, " N"],
+    length: Float64[Tensor, " N"],
+    temperature: Tensor | float,
+    strength: Tensor | float,
+    beyond: Tensor | float,
+    edge: Tensor | float,
+) -> Float64[Tensor, " N"]:
+    """T(x) √(1 + (γ ρ + γ' e²) ‖μ̃‖²), for lengths ‖μ̃‖²."""
+    far = (rho / edge - 1).clamp_min(0).square()
+    log_T = torch.as_tensor(temperature).to(rho).log()
+    log_T = log_T.clamp_min(0) + log_T.clamp_max(0) * rho.pow(-2).clamp_max(1)
+    return log_T.exp() * (1 + (strength * rho + beyond * far) * length).sqrt()
+
+
+def softened(mu: Float[Tensor, "N P"], rho: Float64[Tensor, " N"], *numbers: Tensor | float) -> Float[Tensor, "N P"]:
+    """The formula above, for T, γ / λ², γ' / λ² and ρ̂."""
+    return mu / divisor(rho, lengths(mu.double()), *numbers).unsqueeze(-1).to(mu)
 
 
 def lengths(mu: Float[Tensor, "N P"]) -> Float[Tensor, " N"]:
@@ -163,7 +190,18 @@ def lengths(mu: Float[Tensor, "N P"]) -> Float[Tensor, " N"]:
     return (mu if mu.shape[1] == 1 else mu - mu.mean(1, keepdim=True)).square().sum(1)
 
 
-def _scores(adapter: LikelihoodAdapter, mu: Float64[Tensor, "N P"], y: Tensor) -> Float64[Tensor, " K"]:
-    """The mean log-likelihood of each of K versions of the rows."""
-    K = len(mu) // len(y)
-    return adapter.conditional_log_prob(mu, torch.cat([y] * K)).view(K, -1).mean(1)
+@torch.enable_grad()
+def _most_probable(
+    adapter: LikelihoodAdapter, mu: Float64[Tensor, "N P"], rho: Float64[Tensor, " N"], size: Tensor, y: Tensor
+) -> tuple[Tensor, Tensor]:
+    """T and γ."""
+    log_T, root = (mu.new_tensor(start, requires_grad=True) for start in (0.0, 0.5))  # γ = root²
+    length = lengths(mu) / size
+
+    def objective() -> Tensor:
+        scale = divisor(rho, length, log_T.exp(), root.square(), 0.0, 1.0)
+        prior = -((log_T / SPREAD).square()).log1p() - root.square() / USUAL
+        return adapter.conditional_log_prob(mu / scale.unsqueeze(-1), y).sum() + prior
+
+    maximise([log_T, root], objective, NUM_STEPS)
+    return log_T.detach().exp(), root.detach().square()

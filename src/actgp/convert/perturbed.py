@@ -4,7 +4,8 @@
     blended   x + w (x' − x), x' another row: towards it for w > 0, away from it for w < 0; real numbers only
 
 A row keeps its label. Blended to .4 with a row of another class, or with a fifth of its entries swapped, it still is
-what it was, more or less, and errors that a network makes on such rows say how far to believe it there.
+what it was, more or less; with half of them swapped it hardly is. Errors that a network makes on such rows say how far
+to believe it there.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from torch import Generator, Tensor
 
 from actgp.several import Inputs, Rows, parts_of_inputs
 
-SWAPPED = (0.05, 0.2)
+SWAPPED = (0.05, 0.2, 0.5)
 BLENDED = (0.1, 0.2, 0.4, -0.25, -0.5)
 
 

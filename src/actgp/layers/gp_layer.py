@@ -184,9 +184,14 @@ class GPLayer(nn.Module):
 
     @full_precision
     def unexplained(self, h: Float[Tensor, "N H"]) -> Float[Tensor, " N"]:
-        """The part of the prior variance k(x, x) that no q(u) can explain: 1 − Σ A² / k(x, x), never below zero."""
-        A, prior = self._whiten(self.split(h)[0], whitening(self.features, self.kernel))
-        return unexplained(A, prior) / prior
+        """The part of the prior variance k(x, x) that no q(u) can explain: 1 − Σ A² / k(x, x), never below zero.
+
+        Beyond a horizon, which adds b to k and of which u knows nothing, 1 − (Σ A² / k) / (1 + b / k).
+        """
+        X, _ = self.split(h)
+        A, prior = self._whiten(X, whitening(self.features, self.kernel))
+        rest = unexplained(A, prior) / prior
+        return rest if (beyond := self.beyond) is None else 1 - (1 - rest) / (1 + beyond.variance(X) / prior)
 
     @full_precision
     def joint(self, h: Float[Tensor, "N H"]) -> MultivariateNormal:

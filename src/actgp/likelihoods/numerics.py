@@ -111,10 +111,13 @@ def sobol_nodes(latent: Latent) -> Nodes:
     return latent.mean + latent.variance.sqrt() * points, log_weights
 
 
-def sobol_points(mean: Float[Tensor, "S N P"]) -> Float[Tensor, "Q S 1 P"]:
-    """Components have points of their own: runs of the sequence, of which each covers the normal distribution."""
+def sobol_points(mean: Float[Tensor, "S N P"], share: int = 1) -> Float[Tensor, "Q S 1 P"]:
+    """Components have points of their own: runs of the sequence, of which each covers the normal distribution.
+
+    Of all points, one in `share` is taken.
+    """
     S, _, P = mean.shape
-    Q = -(-SOBOL_POINTS // S)
+    Q = -(-SOBOL_POINTS // (S * share))
     return normal_points(S * Q, P, SEED).to(mean).reshape(S, Q, 1, P).transpose(0, 1)
 
 

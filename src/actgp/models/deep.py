@@ -115,6 +115,18 @@ class DeepGP(nn.Module):
         """What each layer is given when the means of the layers before it are composed: X itself for the first."""
         return self._composed(self.gp_layers[:-1], self.enter(X))
 
+    @torch.no_grad()
+    def unexplained(self, X: GivenRows) -> Float[Tensor, " N"]:
+        """How unlike the data an input is: the fraction of the last layer's prior variance that no q(u) can explain.
+
+        It is between 0, where inducing variables tell all of the function, and 1, where they tell nothing, by the
+        means of the layers before. Uncertainty of class probabilities has the same largest value for what is foreign
+        and for what lies between two classes; this tells which of them it is.
+        """
+        *_, last = self.gp_layers
+        parts = self.hidden_means(X)[-1].split(max(1, CHUNK // last.features.num_inducing))
+        return torch.cat([last.unexplained(h) for h in parts])
+
     def network(self) -> nn.Sequential:
         """The same function as a plain module of its own: nothing in it knows of Gaussian processes."""
         layers = [NetworkLayer(layer) for layer in self.gp_layers]

@@ -89,9 +89,8 @@ def _normalised(parts: Float[Tensor, "L 3"], noise: Float[Tensor, ""]) -> Varian
 def _parts(layer: GPLayer, h: Float[Tensor, "N D"]) -> list[Float[Tensor, "N P"]]:
     """Unexplained, posterior, orthogonal: the parts of a layer's variance."""
     X, _ = layer.split(h)
-    stays = layer.unexplained(h) * layer.kernel(X, diag=True)
-    if (beyond := layer.beyond) is not None:
-        stays = stays + beyond.variance(X)
+    beyond = layer.beyond
+    stays = layer.unexplained(h) * (layer.kernel(X, diag=True) + (0.0 if beyond is None else beyond.variance(X)))
     C = layer.whiten(h) @ layer.q.scale_tril  # [P, N, M]
     first, *others = (block.square().sum(-1).T for block in C.split(layer.q.blocks, dim=-1))  # [N, P]
     return [stays.unsqueeze(-1).expand_as(first), first, sum(others, torch.zeros_like(first))]

@@ -1,7 +1,8 @@
 """Converted networks with Gaussian noise or labels: features are collected in memory, and the GP is fitted at once.
 
 Held-out rows are all used, for labels up to 2,000 of them. Without them all rows of X are, for Gaussian noise each left
-out in turn. An interrupt leaves the model as it was.
+out in turn. Of a tensor X with more than 5,000 labels so many are drawn, and no others go through the network: g has a
+few hundred inducing points, and what it adds to a trained network is little. An interrupt leaves the model as it was.
 """
 
 import time
@@ -16,6 +17,7 @@ from torch.utils.data import DataLoader
 from actgp.likelihoods import adapter_of
 from actgp.models import DeepGP
 from actgp.on_disk import Table
+from actgp.several import Rows
 from actgp.training import ranks
 from actgp.training.blocks import BlockBatches
 from actgp.training.calibrate import bound_noise_by_rounding
@@ -23,9 +25,12 @@ from actgp.training.data import ROWS, Batches, TensorBatches, backbone_features,
 from actgp.training.loader import Batch, LoaderBatches
 from actgp.training.logits import fit_logits
 from actgp.training.progress import progress_bar
-from actgp.training.recipe import ErrorSource, FitResult, NetworkErrors, Stopped
+from actgp.training.recipe import ErrorSource, FitResult, NetworkErrors, Recipe, Stopped, has_closed_form
 from actgp.training.residual import NUM_STEPS, fit_residual
 from actgp.training.stages import undone_if_broken_off
+
+MOST_LABELS = 5_000
+SEED = 0
 
 
 def fit_in_closed_form(
@@ -64,6 +69,16 @@ def fit_in_closed_form(
         warnings.warn(str(errors), stacklevel=3)
     seconds, score = time.perf_counter() - start, None if judged is None else found.objectives[-1]
     return FitResult(found.objectives, cast(Stopped, found.stopped), 0, seconds, errors=errors, held_out=score)
+
+
+def enough_labels(model: DeepGP, X: Rows, y: Tensor | None, recipe: Recipe) -> tuple[Rows, Tensor | None]:
+    """At most MOST_LABELS rows, always the same ones, where the closed form of labels is all there is; else all."""
+    alone = has_closed_form(model) and recipe.num_steps == 0
+    if not alone or adapter_of(model.likelihood).squared_error or y is None or len(X) <= MOST_LABELS:
+        return X, y
+    checked(model, X, y)
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(SEED))[:MOST_LABELS]
+    return X[order], y[order]
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ from actgp.on_disk import Table, table_of
 from actgp.several import GivenRows, Inputs, Rows
 from actgp.training import ranks
 from actgp.training.checkpoint import check_same, resume_run, save_run, saved_seeds
-from actgp.training.closed_form import fit_in_closed_form
+from actgp.training.closed_form import enough_labels, fit_in_closed_form
 from actgp.training.data import backbone_features, checked, data_of_stages
 from actgp.training.exact import fit_exactly
 from actgp.training.objectives import check_priors
@@ -119,6 +119,7 @@ def fit(
             "call model.backbone.requires_grad_(False), or pass one tensor"
         )
     if isinstance(X, Inputs) or (isinstance(X, Tensor) and is_frozen(model.backbone)):
+        X, y = enough_labels(model, X, y, recipe)
         return _fit_head(model, X, y, recipe, others, device, checkpoint, callback, generator, progress)
     device = next(model.parameters()).device if device is None else torch.device(device)
     closed = fit_in_closed_form(model, X, y, others, device, progress, num_data) if has_closed_form(model) else None

@@ -5,7 +5,7 @@
 A network's logits on the rows that it was trained on say little of how wrong it is, so two things are left to others:
 
 1. *v* is the largest of a grid with which the predictive log density of held-out rows, or of training rows without
-   them, is at most .0003 nats a row below the network's own. q(u) has the mean zero, and a covariance by Gauss–Newton,
+   them, is at most .00003 nats a row below the best. q(u) has the mean zero, and a covariance by Gauss–Newton,
    S Sᵀ = (I + v Σ_i w_i a_i a_iᵀ)⁻¹, with w_i the Fisher information of row i in a logit, its mean over these: the same
    for all of them, so that classes stay in the order in which the network has them.
 2. *m* is the most probable one given the training rows, by L-BFGS. It is kept if held-out rows are more probable with
@@ -33,7 +33,7 @@ from actgp.training.loader import Batch
 from actgp.training.objectives import SEED, log_prior
 
 VARIANCES = tuple(10.0 ** (i / 4) for i in range(-16, 5))  # of g, at its mean over judging rows
-PRICE = 3e-4  # nats for each row
+PRICE = 3e-5  # nats for each row
 CERTAIN = 2.0  # standard errors
 NUM_STEPS = 60  # of L-BFGS
 MOST_ROWS = 2_000  # that judge

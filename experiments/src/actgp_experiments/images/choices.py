@@ -14,10 +14,10 @@ from torch import Tensor
 
 from actgp.convert import convert, soften
 from actgp.models import DeepGP
-from actgp_experiments.images.bench import Bench
+from actgp_experiments.images.bench import Bench, in_parts
 from actgp_experiments.images.cells import some_images
 from actgp_experiments.images.contestants import ROWS_TO_CONVERT
-from actgp_experiments.images.networks import ROWS, Networks
+from actgp_experiments.images.networks import Networks
 from actgp_experiments.images.settings import ImageSettings
 from actgp_experiments.metrics import class_scores, separation
 from actgp_experiments.shifts import SHIFTS, shift
@@ -42,16 +42,21 @@ class Option:
 
 
 DENSE, BLOCKS = "1.0", ("0.12", "0.17")  # the first dense layer; the residual blocks
-GREY = [Option((), 200), Option((DENSE,), 200), Option((DENSE,), 100), Option(("0.6", DENSE), 200)]
+POOLED = "0.6"  # the second pooling
+GREY = [
+    Option((), 200),
+    Option((DENSE,), 200),
+    Option((POOLED, DENSE), 200),
+    Option((POOLED, DENSE), 100),
+    Option(("0.3", POOLED, DENSE), 200),
+]
 OPTIONS = {
     "mnist": GREY,
     "fashion_mnist": GREY,
     "cifar10": [
         Option((), 200),
         Option(BLOCKS[:1], 200),
-        Option(BLOCKS[:1], 100),
-        Option(BLOCKS[1:], 200),
-        Option(BLOCKS, 200),
+        Option(("0.8", *BLOCKS[:1]), 200),
     ],
 }
 
@@ -84,13 +89,12 @@ def run_choices(data: str, seed: int, settings: ImageSettings, folder: Path) -> 
 @torch.no_grad()
 def _judge(model: DeepGP, X: Tensor, y: Tensor) -> Record:
     """Scores of softmax(mean), as they are and on average over the levels of each shift."""
-    (layer,) = model.gp_layers
+    head = DeepGP(model.gp_layers, model.likelihood)
 
     def seen(images: Tensor) -> tuple[Tensor, Tensor]:
-        h = torch.cat([model.enter(part) for part in images.split(ROWS)])
-        _, mu = layer.split(h)
-        assert mu is not None
-        return mu.softmax(-1), layer.unexplained(h)
+        assert model.backbone is not None
+        h = in_parts(model.backbone, images)
+        return head.mean(h).softmax(-1), head.unexplained(h)
 
     p, near = seen(X)
     found: Record = {"clean": class_scores(p, y).metrics, "shifts": {}, "separation": {}}
