@@ -28,6 +28,7 @@ def test_the_report_is_rebuilt_from_the_results(tmp_path: Path) -> None:
         banana=RESULTS / "banana.jsonl",
         ablation=ablation if ablation.exists() else None,
         images=RESULTS / "images.jsonl",
+        splits=RESULTS / "uci_splits.jsonl",
         commentary=DOCS / "commentary.txt",
     )
     assert (tmp_path / "report.md").read_text(encoding="utf-8") == (DOCS / "report.md").read_text(encoding="utf-8")
